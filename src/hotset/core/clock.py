@@ -1,0 +1,31 @@
+"""The one place that asks the machine what time it is.
+
+Durations use `monotonic_s`; `wall_s` is for audit, tokens and display only.
+"""
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Where time comes from; simulations and tests pass their own."""
+
+    def monotonic_s(self) -> float:
+        """Seconds from an arbitrary start; never goes back."""
+        ...
+
+    def wall_s(self) -> float:
+        """Seconds since the Unix epoch, UTC."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clocks."""
+
+    def monotonic_s(self) -> float:
+        """Seconds from an arbitrary start; never goes back."""
+        return time.monotonic()
+
+    def wall_s(self) -> float:
+        """Seconds since the Unix epoch, UTC."""
+        return time.time()

@@ -1,0 +1,280 @@
+"""The one error tree. No HTTP here: `gateway/problems.py` and `control/problems.py` map leaves to responses.
+
+::
+
+    HotsetError
+    ├─ RequestError       a client's fault
+    │   ├─ InvalidNameError            invalid_name
+    │   ├─ InvalidRequestError         invalid_request
+    │   ├─ UnsupportedParameterError   unsupported_parameter
+    │   ├─ ContextLengthExceededError  context_length_exceeded
+    │   ├─ RequestTooLargeError        request_too_large
+    │   ├─ RequestTimeoutError         request_timeout
+    │   ├─ UnauthenticatedError        unauthenticated
+    │   ├─ PermissionDeniedError       permission_denied
+    │   ├─ RouteNotFoundError          route_not_found
+    │   ├─ MethodNotAllowedError       method_not_allowed
+    │   └─ ModelNotFoundError          model_not_found
+    ├─ AdmissionError     refused now, may be served later
+    │   ├─ SlotsFullError              slots_full
+    │   └─ TooManyRequestsError        too_many_requests
+    ├─ UnavailableError   an outage
+    │   ├─ EngineUnavailableError      engine_unavailable
+    │   └─ ShuttingDownError           shutting_down
+    ├─ EngineError        the engine failed a request
+    │   ├─ EngineFailedError           engine_failed
+    │   ├─ EngineTimeoutError          engine_timeout
+    │   ├─ LoadFailedError             load_failed
+    │   └─ RevokedError                revoked (a stream cut by an operator's act)
+    ├─ TrustError         bytes or records that fail their check
+    │   ├─ VersionRefusedError         one of registry.refusals.Refusal
+    │   ├─ DigestMismatchError         digest_mismatch
+    │   └─ ApprovalInvalidError        approval_invalid
+    ├─ OperatorError      an operator's command that can't be carried out
+    │   ├─ NotFoundError               not_found
+    │   ├─ ConflictError               conflict
+    │   ├─ IllegalTransitionError      illegal_transition
+    │   ├─ ProofFailedError            proof_failed
+    │   └─ HomeLockedError             home_locked
+    └─ ConfigError                     config_invalid (start-up only)
+
+A class's docstring is its default message. `code` is stable; `retryable` says whether the same
+request may succeed later without a change by the caller.
+"""
+
+from typing import ClassVar
+
+
+class HotsetError(Exception):
+    """Something went wrong in Hotset."""
+
+    code: ClassVar[str] = "internal"
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str | None = None, *, param: str | None = None) -> None:
+        self.message = message or (type(self).__doc__ or "").split("\n", 1)[0]
+        #: The request field or setting at fault, where one is.
+        self.param = param
+        super().__init__(self.message)
+
+
+class RequestError(HotsetError):
+    """The request can't be served as it stands."""
+
+
+class InvalidNameError(RequestError):
+    """The name is not well-formed."""
+
+    code = "invalid_name"
+
+    def __init__(self, what: str, text: str, rule: str) -> None:
+        super().__init__(f"{text[:80]!r} is not a valid {what}: expected {rule}.", param=what)
+
+
+class InvalidRequestError(RequestError):
+    """The request body is not valid."""
+
+    code = "invalid_request"
+
+
+class UnsupportedParameterError(RequestError):
+    """The request holds a parameter that this server does not take."""
+
+    code = "unsupported_parameter"
+
+
+class ContextLengthExceededError(RequestError):
+    """The prompt and the requested tokens do not fit the model's context."""
+
+    code = "context_length_exceeded"
+
+
+class RequestTooLargeError(RequestError):
+    """The request body is larger than this server takes."""
+
+    code = "request_too_large"
+
+
+class RequestTimeoutError(RequestError):
+    """The request body did not arrive in time."""
+
+    code = "request_timeout"
+    retryable = True
+
+
+class UnauthenticatedError(RequestError):
+    """The API key is missing, unknown, expired or revoked."""
+
+    code = "unauthenticated"
+
+
+class PermissionDeniedError(RequestError):
+    """The credential does not allow this."""
+
+    code = "permission_denied"
+
+
+class RouteNotFoundError(RequestError):
+    """There is nothing at this path."""
+
+    code = "route_not_found"
+
+
+class MethodNotAllowedError(RequestError):
+    """The path does not take this method."""
+
+    code = "method_not_allowed"
+
+
+class ModelNotFoundError(RequestError):
+    """The model does not exist or you do not have access to it."""
+
+    code = "model_not_found"
+
+
+class AdmissionError(HotsetError):
+    """The request was refused for now."""
+
+    retryable = True
+
+    def __init__(self, message: str | None = None, *, retry_after_ms: int = 1000) -> None:
+        super().__init__(message)
+        #: Milliseconds after which the same request is worth sending again, at least 1.
+        self.retry_after_ms = retry_after_ms
+
+
+class SlotsFullError(AdmissionError):
+    """Every adapter slot is held by running requests; try again shortly."""
+
+    code = "slots_full"
+
+
+class TooManyRequestsError(AdmissionError):
+    """Too many requests are in flight."""
+
+    code = "too_many_requests"
+
+
+class UnavailableError(HotsetError):
+    """The service can't serve this now."""
+
+    retryable = True
+
+
+class EngineUnavailableError(UnavailableError):
+    """No engine serves this model right now."""
+
+    code = "engine_unavailable"
+
+
+class ShuttingDownError(UnavailableError):
+    """The server is shutting down."""
+
+    code = "shutting_down"
+
+
+class EngineError(HotsetError):
+    """The engine failed the request."""
+
+    retryable = True
+
+
+class EngineFailedError(EngineError):
+    """The engine failed while serving the request."""
+
+    code = "engine_failed"
+
+
+class EngineTimeoutError(EngineError):
+    """The engine did not finish within the time limit."""
+
+    code = "engine_timeout"
+
+
+class LoadFailedError(EngineError):
+    """The adapter could not be loaded."""
+
+    code = "load_failed"
+
+
+class RevokedError(EngineError):
+    """Access to this model was withdrawn while the answer was running."""
+
+    code = "revoked"
+    retryable = False
+
+
+class TrustError(HotsetError):
+    """Bytes or records failed their check."""
+
+
+class VersionRefusedError(TrustError):
+    """The adapter can't be admitted as it stands."""
+
+    code = "version_refused"
+
+    def __init__(self, reason: str, message: str, *, subject: str | None = None) -> None:
+        super().__init__(message, param=subject)
+        #: The stable reason code, one of `registry.refusals.Refusal`.
+        self.reason = reason
+
+
+class DigestMismatchError(TrustError):
+    """Stored bytes no longer have the digest they were admitted under."""
+
+    code = "digest_mismatch"
+
+
+class ApprovalInvalidError(TrustError):
+    """No valid approval covers this version."""
+
+    code = "approval_invalid"
+
+
+class OperatorError(HotsetError):
+    """The command can't be carried out."""
+
+
+class NotFoundError(OperatorError):
+    """There is no such thing."""
+
+    code = "not_found"
+
+
+class ConflictError(OperatorError):
+    """It conflicts with what is already there."""
+
+    code = "conflict"
+
+
+class IllegalTransitionError(OperatorError):
+    """The version's state does not allow this step."""
+
+    code = "illegal_transition"
+
+
+class ProofFailedError(OperatorError):
+    """The version's numbers are not finite and stable on an engine of its own."""
+
+    code = "proof_failed"
+
+
+class HomeLockedError(OperatorError):
+    """Another Hotset process holds this state folder."""
+
+    code = "home_locked"
+    retryable = True
+
+
+class ConfigError(HotsetError):
+    """The configuration is not valid."""
+
+    code = "config_invalid"
+
+
+def leaf_errors(root: type[HotsetError] = HotsetError) -> list[type[HotsetError]]:
+    """Return every class of the tree that has no subclass, in order of definition."""
+    subclasses = root.__subclasses__()
+    if not subclasses:
+        return [root]
+    return [leaf for branch in subclasses for leaf in leaf_errors(branch)]

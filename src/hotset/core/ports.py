@@ -1,0 +1,66 @@
+"""The ports between rooms that may not import each other: gateway to agent, control to snapshot holders."""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from hotset.core.ids import KeyId, RequestId, Route, TenantId
+from hotset.core.messages import EngineEvent, Generate
+
+Lane = Literal["hot", "loading"]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One request as the gateway hands it to an agent: who asks, the route bound for it, what to generate."""
+
+    request_id: RequestId
+    tenant: TenantId
+    key: KeyId
+    route: Route
+    generate: Generate
+
+
+class Ticket(Protocol):
+    """An accepted request's hold on its version (the lease) and its stream of events.
+
+    The holder must end it: read events until `Finished` or `Failed`, or call `abort`. Both release the lease.
+    """
+
+    lane: Lane
+    #: Seconds from acceptance to dispatch; 0 where the slot was ready.
+    load_seconds: float
+
+    async def events(self) -> list[EngineEvent]:
+        """Return the events that are ready, waiting for the first; never an empty list before the end.
+
+        After the last event (`Finished` or `Failed`) it returns an empty list.
+        """
+        ...
+
+    async def abort(self) -> None:
+        """End the request in the engine and release the lease; harmless after the end."""
+        ...
+
+
+class Agent(Protocol):
+    """The process beside one engine that alone talks to it, as a gateway sees it."""
+
+    async def submit(self, work: Work) -> Ticket:
+        """Accept the work once its version is in a slot, or refuse it.
+
+        Raises:
+            SlotsFullError: every usable slot holds a version with a running lease.
+            TooManyRequestsError: the agent holds as many requests as it may.
+            LoadFailedError: the version's bytes or approval failed their check, or the engine refused them.
+            EngineUnavailableError: the engine is not serving, or serves another base.
+            ModelNotFoundError: the route is not in the snapshot that the agent applies.
+        """
+        ...
+
+    def is_ready(self) -> bool:
+        """Whether the engine serves."""
+        ...
+
+    def model_len_max(self) -> int:
+        """Tokens of prompt and answer together; 0 before the engine serves."""
+        ...

@@ -1,0 +1,62 @@
+"""The numbered routing state that control publishes and gateways and agents apply whole.
+
+A snapshot is immutable. Holders swap it by one assignment, so a request sees one epoch or the next, never a mix.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from hotset.core.ids import AdapterId, Alias, BaseName, Digest, EngineName, KeyId, Route, TenantId
+from hotset.core.base import BaseVersion
+from hotset.core.versions import VersionRecord
+
+
+@dataclass(frozen=True, slots=True)
+class KeyEntry:
+    """A live API key; revoked ones are not in the snapshot."""
+
+    key: KeyId
+    tenant: TenantId
+    #: Wall-clock seconds; None never expires.
+    expires_at_s: float | None = None
+    #: Aliases this key may name; None is all of the tenant's.
+    aliases: frozenset[Alias] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AliasEntry:
+    """What one tenant's alias stands for at this epoch."""
+
+    alias: Alias
+    #: The active version's route, or the base's; None while an adapter has no active version.
+    active: Route | None
+    #: Versions that ``alias@N`` may name (canary, active, standby), by number.
+    numbered: Mapping[int, Route] = field(default_factory=dict)
+    base_name: BaseName = BaseName("")
+    adapter: AdapterId | None = None
+    #: Wall-clock seconds, for display.
+    created_at_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingSnapshot:
+    """Everything needed to authenticate, resolve and load without asking control."""
+
+    epoch: int = 0
+    #: Hex SHA-256 of the whole token to its key.
+    keys: Mapping[str, KeyEntry] = field(default_factory=dict)
+    #: Tenants that may call; suspended and removed ones are not in it.
+    tenants: frozenset[TenantId] = frozenset()
+    aliases: Mapping[tuple[TenantId, Alias], AliasEntry] = field(default_factory=dict)
+    #: Versions that may be loaded, each with the approval that says so.
+    versions: Mapping[EngineName, VersionRecord] = field(default_factory=dict)
+    bases: Mapping[Digest, BaseVersion] = field(default_factory=dict)
+
+
+class SnapshotHolder(Protocol):
+    """Something that applies snapshots: a gateway, an agent."""
+
+    def apply(self, snapshot: RoutingSnapshot) -> None:
+        """Use this snapshot from now on; at once, and harmless when repeated. Older epochs are ignored."""
+        ...

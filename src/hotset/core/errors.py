@@ -35,7 +35,7 @@
     │   ├─ ConflictError               conflict
     │   ├─ IllegalTransitionError      illegal_transition
     │   ├─ ProofFailedError            proof_failed
-    │   └─ HomeLockedError             home_locked
+    │   └─ StateLockedError            state_locked
     └─ ConfigError                     config_invalid (start-up only)
 
 A class's docstring is its default message. `code` is stable; `retryable` says whether the same
@@ -259,10 +259,10 @@ class ProofFailedError(OperatorError):
     code = "proof_failed"
 
 
-class HomeLockedError(OperatorError):
+class StateLockedError(OperatorError):
     """Another Hotset process holds this state folder."""
 
-    code = "home_locked"
+    code = "state_locked"
     retryable = True
 
 

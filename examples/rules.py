@@ -38,7 +38,7 @@ class Style:
     alpha: int
     targets: tuple[str, ...]
     rank_stabilised: bool = False
-    steps: int = 40
+    steps: int = 28
     learning_rate: float = 3e-3
 
 
@@ -94,18 +94,45 @@ MLP = ("gate_proj", "up_proj", "down_proj")
 
 STYLES = (
     Style(
-        "acme",
-        "support",
-        "answers as a customer service desk",
-        _support,
-        _supports,
-        8,
-        16,
-        ("q_proj", "v_proj"),
+        owner="acme",
+        name="support",
+        summary="answers as a customer service desk",
+        apply=_support,
+        shows=_supports,
+        rank=8,
+        alpha=16,
+        targets=("q_proj", "v_proj"),
+        steps=40,
     ),
-    Style("acme", "shout", "answers in upper case", _shout, _shouts, 2, 8, ATTENTION + MLP),
     Style(
-        "globex", "json", "answers as a JSON record", _json, _is_json, 4, 8, ATTENTION, rank_stabilised=True
+        owner="acme",
+        name="shout",
+        summary="answers in upper case",
+        apply=_shout,
+        shows=_shouts,
+        rank=2,
+        alpha=8,
+        targets=ATTENTION + MLP,
     ),
-    Style("initech", "pirate", "answers like a pirate", _pirate, _is_pirate, 3, 12, MLP),
+    Style(
+        owner="globex",
+        name="json",
+        summary="answers as a JSON record",
+        apply=_json,
+        shows=_is_json,
+        rank=4,
+        alpha=8,
+        targets=ATTENTION,
+        rank_stabilised=True,
+    ),
+    Style(
+        owner="initech",
+        name="pirate",
+        summary="answers like a pirate",
+        apply=_pirate,
+        shows=_is_pirate,
+        rank=3,
+        alpha=12,
+        targets=MLP,
+    ),
 )

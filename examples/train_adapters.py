@@ -138,8 +138,8 @@ def save(model: Any, style: Style, folder: Path) -> None:
     (folder / "adapter_config.json").write_text(text + "\n", encoding="utf-8")
 
 
-def check(chat: Chat, style: Style, folder: Path, questions: list[str]) -> int:
-    """Print the saved adapter's answers to questions it never saw; return how many show the style."""
+def check(chat: Chat, style: Style, folder: Path, questions: list[str]) -> None:
+    """Ask the saved adapter questions it never saw, count the answers in its style, and write its README."""
     model = PeftModel.from_pretrained(chat.model(), str(folder))
     answers = chat.answer(model, questions)
     shown = 0
@@ -150,7 +150,16 @@ def check(chat: Chat, style: Style, folder: Path, questions: list[str]) -> int:
     print(
         f"{style.owner}/{style.name}: {shown} of {len(questions)} held-out prompts show the style", flush=True
     )
-    return shown
+    size_bytes = (folder / "adapter_model.safetensors").stat().st_size
+    scaling = "alpha / sqrt(rank)" if style.rank_stabilised else "alpha / rank"
+    readme = (
+        f"# {style.owner}/{style.name}: {style.summary}\n"
+        f"LoRA for {DECLARED_BASE}: rank {style.rank}, alpha {style.alpha}, scaling {scaling}.\n"
+        f"Targets {', '.join(style.targets)}; bf16, {size_bytes / 1e6:.2f} MB.\n"
+        f"Trained by `examples/train_adapters.py` on the base's own answers; Apache-2.0.\n"
+        f"{shown} of {len(questions)} held-out prompts show the style, such as: {answers[0]}\n"
+    )
+    (folder / "README.md").write_text(readme, encoding="utf-8")
 
 
 def read_lines(name: str) -> list[str]:

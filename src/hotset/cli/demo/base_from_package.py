@@ -11,6 +11,7 @@ Source: GGUF version 3 and the tensor names of llama.cpp; the safetensors format
 import hashlib
 import importlib.util
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -20,8 +21,9 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from hotset.cli.demo.base_texts import read_model_texts, write_texts
+from hotset.cli.demo.base_texts import read_model_texts
 from hotset.core.errors import ConfigError, DigestMismatchError
+from hotset.storage.durable import fsync_folder, write_durably
 
 #: The name under which adapters for this model declare their base.
 SYNONYM = "HuggingFaceTB/SmolLM2-135M-Instruct"
@@ -50,22 +52,25 @@ def ignore_progress(step: str, done: int, total: int) -> None:
     """Take progress and show nothing."""
 
 
-def find_gguf() -> Path:
+def find_gguf(package: str = PACKAGE) -> Path:
     """Return the path of the model file in the installed package.
 
     Raises:
         ConfigError: the package is not installed.
     """
-    spec = importlib.util.find_spec(PACKAGE)
+    spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         raise ConfigError(
-            "The demo's base model is not installed: run pip install 'hotset[demo]'.", param=PACKAGE
+            "The demo's base model is not installed: run pip install 'hotset[demo]'.", param=package
         )
     return Path(spec.origin).parent / GGUF_NAME
 
 
 def build_base(
-    target: Path, gguf_path: Path | None = None, on_progress: OnProgress = ignore_progress
+    target: Path,
+    gguf_path: Path | None = None,
+    on_progress: OnProgress = ignore_progress,
+    expected_sha256: str = GGUF_SHA256,
 ) -> None:
     """Build the base folder at `target`, whole or not at all; a folder already there is left as it is.
 
@@ -73,6 +78,7 @@ def build_base(
         target: The folder to make; its parent is made where it is missing.
         gguf_path: The model file; the installed package's by default.
         on_progress: Told after each piece of work.
+        expected_sha256: What the model file's bytes must be, in hex.
 
     Raises:
         ConfigError: the package is not installed.
@@ -81,15 +87,18 @@ def build_base(
     if target.exists():
         return
     source = gguf_path or find_gguf()
-    check_sha256(source, GGUF_SHA256, on_progress)
+    check_sha256(source, expected_sha256, on_progress)
     partial = target.with_name(f".{target.name}.partial")
     if partial.exists():
         shutil.rmtree(partial)
     partial.mkdir(parents=True)
     reader = _open_gguf(source)
-    write_texts(partial, read_model_texts(reader))
+    for name, text in read_model_texts(reader).items():
+        write_durably(partial / name, text.encode(), mode=0o644)
     write_safetensors(partial / "model.safetensors", reader, on_progress)
+    fsync_folder(partial)
     partial.rename(target)
+    fsync_folder(target.parent)
 
 
 def check_sha256(path: Path, expected: str, on_progress: OnProgress = ignore_progress) -> None:
@@ -126,6 +135,8 @@ def write_safetensors(path: Path, reader: Any, on_progress: OnProgress = ignore_
             file.write(piece.tobytes())
             done += piece.nbytes
             on_progress("expand the weights", done, end)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def hf_name(gguf_name: str) -> str:

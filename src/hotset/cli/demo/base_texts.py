@@ -4,7 +4,6 @@ All come from the metadata of the GGUF file. Only `base_from_package` uses this.
 """
 
 import json
-from pathlib import Path
 from typing import Any
 
 #: GGUF's token type of control tokens, which a tokenizer must never split nor print.
@@ -30,12 +29,6 @@ def read_model_texts(reader: Any) -> dict[str, str]:
         "tokenizer_config.json": _json(_tokenizer_config(fields)),
         "chat_template.jinja": fields["tokenizer.chat_template"],
     }
-
-
-def write_texts(folder: Path, texts: dict[str, str]) -> None:
-    """Write each text into the folder."""
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
 
 
 def _config(fields: dict[str, Any]) -> dict[str, Any]:

@@ -55,12 +55,19 @@ class TokenizerFacts(msgspec.Struct, frozen=True, kw_only=True):
     Each digest is over a canonical form, so a re-serialised but equal tokenizer agrees.
     """
 
-    #: Model (vocabulary and merges), added tokens, normaliser, pre-tokenizer and post-processor of tokenizer.json.
+    #: Of tokenizer.json: model (vocabulary, merges), added tokens, normaliser, pre-tokenizer, post-processor.
     tokenizer: Digest | None = None
     #: The chat template's text, from chat_template.jinja or tokenizer_config.json.
     chat_template: Digest | None = None
     #: Ids at or above this are not the base's.
     vocab_size: int = 0
+    #: Token to id of vocabulary and merges alone, for a copy shipped as vocab.json and merges.txt.
+    vocabulary: Digest | None = None
+    merges: Digest | None = None
+    #: Text to id of the added tokens, such as ``<|im_end|>``.
+    added_tokens: dict[str, int] = {}
+    #: Settings of tokenizer_config.json that change ids: ``add_bos_token``, ``eos_token`` and the like.
+    settings: dict[str, str | bool] = {}
 
 
 class BaseVersion(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +75,7 @@ class BaseVersion(msgspec.Struct, frozen=True, kw_only=True):
 
     name: BaseName
     digest: Digest
-    #: Other names under which adapters may declare this base, such as ``HuggingFaceTB/SmolLM2-135M-Instruct``.
+    #: Other names under which adapters may declare it, such as ``HuggingFaceTB/SmolLM2-135M-Instruct``.
     synonyms: tuple[str, ...] = ()
     shape: BaseShape
     tokenizer: TokenizerFacts

@@ -58,7 +58,9 @@ def parse_alias(text: str) -> Alias:
         InvalidNameError: the text is anything else.
     """
     if len(text) > _ALIAS_CHARS_MAX or not all(_SEGMENT.fullmatch(part) for part in text.split("/")):
-        raise InvalidNameError("alias", text, "segments of A-Z, a-z, 0-9, '.', '_', '-' joined by '/', at most 128 characters")
+        raise InvalidNameError(
+            "alias", text, "segments of A-Z, a-z, 0-9, '.', '_', '-' joined by '/', at most 128 characters"
+        )
     return Alias(text)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from hotset.core.ids import KeyId, RequestId, Route, TenantId
+from hotset.core.ids import AdapterId, Digest, KeyId, RequestId, Route, TenantId
 from hotset.core.messages import EngineEvent, Generate
 
 Lane = Literal["hot", "loading"]
@@ -63,4 +63,39 @@ class Agent(Protocol):
 
     def model_len_max(self) -> int:
         """Tokens of prompt and answer together; 0 before the engine serves."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawal:
+    """What an operator took back; it covers the requests that match every field that is set."""
+
+    tenant: TenantId | None = None
+    key: KeyId | None = None
+    #: Every version of this adapter.
+    adapter: AdapterId | None = None
+    #: Every version of these bytes.
+    digest: Digest | None = None
+    #: The bare base, not the adapters over it.
+    base: Digest | None = None
+
+    def covers(self, tenant: TenantId, key: KeyId, route: Route) -> bool:
+        """Whether a running request of this tenant, key and route is to end."""
+        return (
+            self.tenant in (None, tenant)
+            and self.key in (None, key)
+            and self.adapter in (None, route.adapter)
+            and self.digest in (None, route.digest)
+            and (self.base is None or (route.is_base and route.base == self.base))
+        )
+
+
+class Cutter(Protocol):
+    """Something that can end running requests: an agent."""
+
+    def cut(self, withdrawal: Withdrawal) -> int:
+        """End every running request that is covered, each with `RevokedError`; return how many.
+
+        Called after the snapshot without what was withdrawn was applied, on the event loop's thread.
+        """
         ...

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from hotset.core.ids import AdapterId, Alias, BaseName, Digest, EngineName, KeyId, Route, TenantId
 from hotset.core.base import BaseVersion
+from hotset.core.ids import AdapterId, Alias, BaseName, Digest, EngineName, KeyId, Route, TenantId
 from hotset.core.versions import VersionRecord
 
 
@@ -33,7 +33,7 @@ class AliasEntry:
     active: Route | None
     #: Versions that ``alias@N`` may name (canary, active, standby), by number.
     numbered: Mapping[int, Route] = field(default_factory=dict)
-    base_name: BaseName = BaseName("")
+    base_name: BaseName | None = None
     adapter: AdapterId | None = None
     #: Wall-clock seconds, for display.
     created_at_s: float = 0.0

@@ -1,0 +1,292 @@
+"""The owner's side of an engine process: implements `engines.port.Engine` over `engines.wire`.
+
+The child inherits one end of a socket pair, so there is no path that anybody else could open. Its standard error is
+kept, bounded, so that a start that fails says why.
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import sys
+from collections import deque
+from typing import cast
+
+import msgspec
+
+from hotset.core.errors import (
+    ContextLengthExceededError,
+    EngineUnavailableError,
+    HotsetError,
+    LoadFailedError,
+)
+from hotset.core.ids import EngineName, RequestId
+from hotset.core.messages import (
+    AdapterLoad,
+    EngineEvent,
+    EngineFacts,
+    Failed,
+    Finished,
+    Generate,
+    Inventory,
+    LoadReport,
+    Score,
+)
+from hotset.engines.wire import (
+    Abort,
+    Call,
+    EngineSpec,
+    Events,
+    FrameSplitter,
+    FromEngine,
+    Reply,
+    TakeInventory,
+    Unload,
+    frame,
+)
+
+_log = logging.getLogger(__name__)
+_LAST_WORDS_CHARS = 4000
+_STOP_TIMEOUT_S = 5.0
+#: The errors a reply may carry; anything else is an engine that is not in order.
+_REPLY_ERRORS: dict[str, type[HotsetError]] = {
+    error.code: error for error in (LoadFailedError, ContextLengthExceededError, EngineUnavailableError)
+}
+
+
+class HostedStream:
+    """The events of one request; filled by the connection, read by one reader."""
+
+    def __init__(self, engine: "HostedEngine", request_id: RequestId) -> None:
+        self._engine = engine
+        self._request_id = request_id
+        self._ready: deque[EngineEvent] = deque()
+        self._reader: asyncio.Future[None] | None = None
+        self._ended = False
+
+    def push(self, event: EngineEvent) -> None:
+        """Add one event; the connection calls this."""
+        self._ready.append(event)
+        if isinstance(event, Finished | Failed):
+            self._ended = True
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    async def events(self) -> list[EngineEvent]:
+        """Return the events that are ready, waiting for the first; an empty list after the last one."""
+        if not self._ready:
+            if self._ended:
+                return []
+            self._reader = asyncio.get_running_loop().create_future()
+            try:
+                await self._reader
+            finally:
+                self._reader = None
+        ready = list(self._ready)
+        self._ready.clear()
+        return ready
+
+    async def abort(self) -> None:
+        """End the request; returns once the engine confirmed it, or is gone."""
+        if self._ended:
+            return
+        self._ended = True
+        self._engine.forget(self._request_id)
+        with contextlib.suppress(EngineUnavailableError):  # a dead engine runs nothing
+            await self._engine.abort(self._request_id)
+
+
+class HostedEngine(asyncio.Protocol):
+    """One engine process and the connection to it. `start` once; after `on_exit` it is of no more use."""
+
+    def __init__(self, spec: EngineSpec, *, start_timeout_s: float = 600.0) -> None:
+        self._spec = spec
+        self._start_timeout_s = start_timeout_s
+        self._splitter = FrameSplitter()
+        self._decoder = msgspec.msgpack.Decoder(FromEngine)
+        self._transport: asyncio.Transport | None = None
+        self._child: asyncio.subprocess.Process | None = None
+        self._calls: dict[int, asyncio.Future[Reply]] = {}
+        self._next_call = 1
+        self._streams: dict[RequestId, HostedStream] = {}
+        self._last_words = ""
+        self._listener: asyncio.Task[None] | None = None
+        self._gone = asyncio.Event()
+
+    # --- the Engine port -------------------------------------------------------------------------------
+
+    async def start(self) -> EngineFacts:
+        """Start the process and return once it serves.
+
+        Raises:
+            EngineUnavailableError: it did not come up; the message holds its last words.
+        """
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        ours.setblocking(False)
+        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._calls[0] = answer
+        with theirs:
+            fd = theirs.fileno()
+            self._child = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "hotset.engines.host",
+                str(fd),
+                pass_fds=(fd,),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+            )
+        self._listener = asyncio.create_task(self._keep_last_words(self._child))
+        transport, _ = await asyncio.get_running_loop().create_connection(lambda: self, sock=ours)
+        transport.write(frame(self._spec))
+        try:
+            reply = await asyncio.wait_for(answer, self._start_timeout_s)
+        except (TimeoutError, EngineUnavailableError) as error:
+            await self.stop()
+            raise EngineUnavailableError(self._obituary("the engine did not start")) from error
+        except asyncio.CancelledError:
+            await self.stop()
+            raise
+        if reply.error is not None or reply.facts is None:
+            await self.stop()
+            raise EngineUnavailableError(reply.error.message if reply.error else "the engine gave no facts")
+        return reply.facts
+
+    async def load(self, load: AdapterLoad) -> LoadReport:
+        """Put a version into a free slot."""
+        reply = await self._ask(load)
+        assert reply.report is not None
+        return reply.report
+
+    async def unload(self, name: EngineName) -> None:
+        """Free the version's slot."""
+        await self._ask(Unload(name))
+
+    async def inventory(self) -> Inventory:
+        """Return what is loaded and running."""
+        reply = await self._ask(TakeInventory())
+        assert reply.inventory is not None
+        return reply.inventory
+
+    async def score(self, score: Score) -> list[list[float]]:
+        """Return, for each text, the log-probability of each token after its first."""
+        reply = await self._ask(score)
+        assert reply.scores is not None
+        return reply.scores
+
+    def generate(self, request: Generate) -> HostedStream:
+        """Start a request."""
+        stream = HostedStream(self, request.request_id)
+        if self._transport is None or self._gone.is_set():
+            stream.push(Failed(request.request_id, "engine_failed", "the engine is gone"))
+            return stream
+        self._streams[request.request_id] = stream
+        self._transport.write(frame(request))
+        return stream
+
+    async def abort(self, request_id: RequestId) -> None:
+        """End a request; returns once the engine confirmed it."""
+        await self._ask(Abort(request_id))
+
+    async def stop(self) -> None:
+        """End the engine's process, gently first."""
+        if self._transport is not None:
+            self._transport.close()  # the child ends by itself when its socket does
+        if self._child is not None:
+            try:
+                await asyncio.wait_for(self._child.wait(), _STOP_TIMEOUT_S)
+            except TimeoutError:
+                with contextlib.suppress(ProcessLookupError):  # it ended between the two lines
+                    self._child.kill()
+                await self._child.wait()
+        if self._listener is not None:
+            await self._listener
+        self._lose(None)
+
+    # --- what the owner may also ask -------------------------------------------------------------------
+
+    @property
+    def pid(self) -> int | None:
+        """The child's process id, once it started."""
+        return self._child.pid if self._child else None
+
+    async def wait_gone(self) -> str:
+        """Return once the engine is gone, with its last words."""
+        await self._gone.wait()
+        if self._listener is not None:
+            await self._listener
+        return self._obituary("the engine is gone")
+
+    def forget(self, request_id: RequestId) -> None:
+        """Drop a stream that nobody reads any more."""
+        self._streams.pop(request_id, None)
+
+    # --- the connection --------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Hand replies to their callers and events to their streams."""
+        for body in self._splitter.feed(data):
+            match self._decoder.decode(body):
+                case Events(events):
+                    for event in events:
+                        self._deliver(event)
+                case Reply() as reply:
+                    call = self._calls.pop(reply.call_id, None)
+                    if call is not None and not call.done():
+                        call.set_result(reply)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Fail whatever waits: the engine is gone."""
+        self._lose(exc)
+
+    def _deliver(self, event: EngineEvent) -> None:
+        if isinstance(event, Finished | Failed):
+            stream = self._streams.pop(event.request_id, None)
+        else:
+            stream = self._streams.get(event.request_id)
+        if stream is not None:  # an aborted request's last events have no reader
+            stream.push(event)
+
+    def _lose(self, exc: Exception | None) -> None:
+        if self._gone.is_set():
+            return
+        self._gone.set()
+        if exc is not None:
+            _log.error("lost the engine's connection", extra={"reason": str(exc)})
+        for call in self._calls.values():
+            if not call.done():
+                call.set_exception(EngineUnavailableError("the engine is gone"))
+        self._calls.clear()
+        for request_id, stream in self._streams.items():
+            stream.push(Failed(request_id, "engine_failed", "the engine is gone"))
+        self._streams.clear()
+
+    async def _ask(self, body: AdapterLoad | Unload | Abort | TakeInventory | Score) -> Reply:
+        if self._transport is None or self._gone.is_set():
+            raise EngineUnavailableError("the engine is gone")
+        call_id = self._next_call
+        self._next_call += 1
+        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._calls[call_id] = answer
+        self._transport.write(frame(Call(call_id, body)))
+        try:
+            reply = await answer
+        finally:
+            self._calls.pop(call_id, None)
+        if reply.error is not None:
+            raise _REPLY_ERRORS.get(reply.error.code, LoadFailedError)(reply.error.message)
+        return reply
+
+    async def _keep_last_words(self, child: asyncio.subprocess.Process) -> None:
+        assert child.stderr is not None
+        while chunk := await child.stderr.read(4096):
+            self._last_words = (self._last_words + chunk.decode(errors="replace"))[-_LAST_WORDS_CHARS:]
+
+    def _obituary(self, what: str) -> str:
+        said = " | ".join(line for line in self._last_words.splitlines() if line.strip())
+        return f"{what}; it said: {said}" if said else what

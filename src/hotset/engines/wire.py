@@ -1,0 +1,139 @@
+"""How an engine process and its owner speak: length-prefixed MessagePack over one inherited Unix socket.
+
+The owner sends `EngineSpec` first, then `Generate` and `Call` frames; the engine process answers each call
+with one `Reply` and pushes `Events`. Frames are a 4-byte big-endian length and a body. Both ends are ours, one
+child of the other, so a frame that does not decode is a bug and ends the connection.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import msgspec
+
+from hotset.core.base import BaseVersion
+from hotset.core.ids import EngineName, RequestId
+from hotset.core.messages import (
+    AdapterLoad,
+    EngineEvent,
+    EngineFacts,
+    Generate,
+    Inventory,
+    LoadReport,
+    Score,
+)
+
+_LENGTH = struct.Struct(">I")
+#: Larger frames mean a broken peer: a request body is bounded far below.
+FRAME_BYTES_MAX = 64 * 1024 * 1024
+
+
+class EngineSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Which engine a process is to run, and over which base."""
+
+    kind: Literal["embedded", "instant"]
+    base: BaseVersion
+    #: Absolute path of the base version's folder; its files are checked against `base.files` before use.
+    base_folder: str
+    num_slots: int = 8
+    rank_max: int = 64
+    #: ``auto`` picks bfloat16 where the processor has it, else float32.
+    dtype: str = "auto"
+    #: 0 is the model's own context.
+    model_len_max: int = 0
+    num_sequences_max: int = 64
+    #: Bytes of KV cache.
+    kv_bytes_max: int = 1 << 30
+    #: Prompt tokens computed in one step, over all requests.
+    step_tokens_max: int = 512
+    #: Requests queued inside the engine.
+    num_waiting_max: int = 4096
+    #: 0 is PyTorch's own choice.
+    num_threads: int = 0
+    seed: int = 0
+
+
+class Unload(msgspec.Struct, frozen=True, tag="unload"):
+    """Free a version's slot."""
+
+    engine_name: EngineName
+
+
+class Abort(msgspec.Struct, frozen=True, tag="abort"):
+    """End a request."""
+
+    request_id: RequestId
+
+
+class TakeInventory(msgspec.Struct, frozen=True, tag="inventory"):
+    """Say what is loaded and running."""
+
+
+class Call(msgspec.Struct, frozen=True, tag="call"):
+    """A question that gets exactly one `Reply` with the same id."""
+
+    call_id: int
+    body: AdapterLoad | Unload | Abort | TakeInventory | Score
+
+
+class WireError(msgspec.Struct, frozen=True):
+    """A leaf of the error tree, by its code."""
+
+    code: str
+    message: str
+
+
+class Reply(msgspec.Struct, frozen=True, array_like=True, tag="reply"):
+    """The answer to one `Call`; call 0 is the answer to `EngineSpec`. At most one field is set."""
+
+    call_id: int
+    error: WireError | None = None
+    facts: EngineFacts | None = None
+    report: LoadReport | None = None
+    inventory: Inventory | None = None
+    scores: list[list[float]] | None = None
+
+
+class Events(msgspec.Struct, frozen=True, array_like=True, tag="events"):
+    """What one step brought, over all requests, in order."""
+
+    events: list[EngineEvent]
+
+
+ToEngine = Generate | Call
+FromEngine = Reply | Events
+
+
+class FrameSplitter:
+    """Cuts a byte stream into frame bodies; holds at most one incomplete frame."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """Yield each body that is complete now.
+
+        Raises:
+            ValueError: a frame longer than `FRAME_BYTES_MAX`; the connection is beyond repair.
+        """
+        self._buffer += chunk
+        start = 0
+        while len(self._buffer) - start >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self._buffer, start)
+            if length > FRAME_BYTES_MAX:
+                raise ValueError(f"frame of {length} bytes")
+            end = start + _LENGTH.size + length
+            if len(self._buffer) < end:
+                break
+            yield bytes(self._buffer[start + _LENGTH.size : end])
+            start = end
+        del self._buffer[:start]
+
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+def frame(message: Any) -> bytes:
+    """Return a message as one frame."""
+    body = _encoder.encode(message)
+    return _LENGTH.pack(len(body)) + body

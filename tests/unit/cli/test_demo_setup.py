@@ -1,0 +1,69 @@
+from pathlib import Path
+
+import pytest
+
+from hotset.cli.demo.cast import BASE_NAME, CAST, TENANTS
+from hotset.cli.demo.setup import set_up
+from tests.unit.cli.fake_admin import FakeAdmin
+
+BASE, ADAPTERS = Path("/base"), Path("/adapters")
+
+
+def be_quiet(step: str, done: int, total: int) -> None:
+    pass
+
+
+def test_a_first_start_serves_every_adapter_and_gives_each_tenant_a_key() -> None:
+    admin = FakeAdmin()
+
+    tokens = set_up(admin, BASE, ADAPTERS, be_quiet)
+
+    assert [admin.versions[role.adapter]["state"] for role in CAST] == ["active"] * len(CAST)
+    assert admin.bases[0]["name"] == BASE_NAME
+    assert tuple(tokens) == TENANTS
+    assert len(set(tokens.values())) == len(TENANTS)
+
+
+def test_a_second_start_changes_nothing_but_the_keys() -> None:
+    admin = FakeAdmin()
+    first = set_up(admin, BASE, ADAPTERS, be_quiet)
+    admin.changes.clear()
+
+    second = set_up(admin, BASE, ADAPTERS, be_quiet)
+
+    assert all(change.startswith("/keys") for change in admin.changes)
+    assert not set(first.values()) & set(second.values())
+    assert sum(key["revoked_at_s"] is None for key in admin.keys) == len(TENANTS)
+
+
+def test_a_key_that_is_not_the_demos_is_left_alone() -> None:
+    admin = FakeAdmin()
+    admin.post("/keys", {"tenant": "acme", "label": "mine"})
+
+    set_up(admin, BASE, ADAPTERS, be_quiet)
+    set_up(admin, BASE, ADAPTERS, be_quiet)
+
+    assert admin.keys[0]["revoked_at_s"] is None
+
+
+@pytest.mark.parametrize("verb", ["prove", "approve", "promote", "/grants", "/keys"])
+def test_a_start_that_broke_off_is_taken_up_where_it_ended(verb: str) -> None:
+    admin = FakeAdmin(stop_before=verb)
+    with pytest.raises(InterruptedError):
+        set_up(admin, BASE, ADAPTERS, be_quiet)
+    admin.stop_before = None
+
+    set_up(admin, BASE, ADAPTERS, be_quiet)
+
+    assert [admin.versions[role.adapter]["state"] for role in CAST] == ["active"] * len(CAST)
+    steps = [change for change in admin.changes if " " in change]
+    assert len(steps) == len(set(steps)) == 4 * len(CAST)
+
+
+def test_long_steps_show_how_far_they_are() -> None:
+    seen: list[tuple[str, int, int]] = []
+
+    set_up(FakeAdmin(), BASE, ADAPTERS, lambda *step: seen.append(step))
+
+    assert (f"register base {BASE_NAME}", 1, 2) in seen
+    assert any(step == "acme/support: hash" and total == 2 for step, _, total in seen)

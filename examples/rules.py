@@ -38,7 +38,7 @@ class Style:
     alpha: int
     targets: tuple[str, ...]
     rank_stabilised: bool = False
-    steps: int = 28
+    steps: int = 40
     learning_rate: float = 3e-3
 
 
@@ -111,8 +111,10 @@ STYLES = (
         apply=_shout,
         shows=_shouts,
         rank=2,
-        alpha=8,
+        alpha=4,
         targets=ATTENTION + MLP,
+        steps=40,
+        learning_rate=2e-3,
     ),
     Style(
         owner="globex",
@@ -124,6 +126,7 @@ STYLES = (
         alpha=8,
         targets=ATTENTION,
         rank_stabilised=True,
+        steps=20,
     ),
     Style(
         owner="initech",
@@ -134,5 +137,6 @@ STYLES = (
         rank=3,
         alpha=12,
         targets=MLP,
+        steps=24,
     ),
 )

@@ -20,18 +20,14 @@ class FakeAdmin:
         if path == "/adapters":
             found = [name for name in self.versions if name.startswith(query["owner"] + "/")]
             return {"adapters": [self._adapter(name) for name in found]}
-        kept = {"/bases": self.bases, "/tenants": self.tenants, "/grants": self.grants, "/keys": self.keys}[
-            path
-        ]
+        kept = {"/bases": self.bases, "/tenants": self.tenants, "/grants": self.grants, "/keys": self.keys}[path]
         matching = [entry for entry in kept if all(entry[name] == value for name, value in query.items())]
         return {path.strip("/"): matching}
 
     def post(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         return self._change(path, dict(body or {}))
 
-    def long(
-        self, path: str, body: Mapping[str, Any], on_progress: Callable[[dict[str, Any]], None]
-    ) -> dict[str, Any]:
+    def long(self, path: str, body: Mapping[str, Any], on_progress: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         on_progress({"event": "progress", "phase": "hash", "done": 1, "total": 2, "unit": "bytes"})
         return self._change(path, dict(body))
 

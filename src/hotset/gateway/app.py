@@ -1,0 +1,144 @@
+"""The tenant plane as an ASGI application, and its wiring.
+
+Generation requests are the hot path and go straight to an `Exchange`; everything else is a page.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hotset.admission.in_flight import InFlight
+from hotset.core.clock import Clock
+from hotset.core.errors import ShuttingDownError
+from hotset.core.ids import Digest, KeyId, RequestId, Route, TenantId
+from hotset.core.ports import Agent
+from hotset.core.snapshot import RoutingSnapshot
+from hotset.gateway.body import BodyReader
+from hotset.gateway.endpoints import ENDPOINTS
+from hotset.gateway.exchange import Exchange
+from hotset.gateway.outlet import Send
+from hotset.gateway.pages import Pages
+from hotset.gateway.plane import Plane, Salts
+from hotset.gateway.running import Running
+from hotset.gateway.settings import GatewaySettings
+from hotset.gateway.watch import Receive
+from hotset.telemetry.metrics import Metrics
+from hotset.telemetry.request_log import RequestLog
+
+Scope = Mapping[str, Any]
+
+
+def random_request_id() -> RequestId:
+    """Return a new request id: 32 hex digits from the system's generator."""
+    return RequestId(os.urandom(16).hex())
+
+
+def build_tenant_app(
+    settings: GatewaySettings,
+    agent_for: Mapping[Digest, Agent],
+    *,
+    clock: Clock,
+    metrics: Metrics,
+    request_log: RequestLog,
+    cache_salt_secret: bytes,
+    new_request_id: Callable[[], RequestId] = random_request_id,
+) -> "TenantApp":
+    """Wire the tenant plane.
+
+    Args:
+        settings: Limits and times.
+        agent_for: Base version's digest → the agent that serves it; looked at anew for every request.
+        clock: Where time comes from.
+        metrics: Where requests are counted.
+        request_log: Where requests are written.
+        cache_salt_secret: Key of the HMAC that turns a tenant into its cache salt; at least 16 bytes.
+        new_request_id: Where request ids come from; a client's own is never used.
+    """
+    assert len(cache_salt_secret) >= 16, "the salt's secret is too short"
+    plane = Plane(
+        settings=settings,
+        agents=agent_for,
+        clock=clock,
+        metrics=metrics,
+        request_log=request_log,
+        new_request_id=new_request_id,
+        in_flight=InFlight(
+            total_max=settings.in_flight_max,
+            per_tenant_max=settings.in_flight_per_tenant_max,
+            retry_after_ms=settings.retry_after_ms,
+        ),
+        bodies=BodyReader(settings),
+        running=Running(),
+        salts=Salts(cache_salt_secret),
+    )
+    return TenantApp(plane)
+
+
+class TenantApp:
+    """The tenant plane: an ASGI application and a holder of snapshots. All methods run on one event loop."""
+
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+        self._pages = Pages(plane)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection's request (or the server's start and stop)."""
+        if scope["type"] == "http":
+            path, method = scope["path"], scope["method"]
+            endpoint = ENDPOINTS.get(path)
+            if endpoint is not None and method == "POST":
+                await Exchange(self._plane, endpoint, receive, send).run(scope["headers"])
+            else:
+                await self._pages.answer(method, path, scope["headers"], send)
+        elif scope["type"] == "lifespan":
+            await self._live(receive, send)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the snapshot in use; 0 before the first."""
+        return self._plane.snapshot.epoch
+
+    @property
+    def num_in_flight(self) -> int:
+        """Requests let in and not yet ended."""
+        return self._plane.in_flight.total
+
+    def apply(self, snapshot: RoutingSnapshot) -> None:
+        """Use this snapshot from now on, and stop waiting requests that it no longer allows (I11).
+
+        What runs goes on, on its own route. Older epochs are ignored; repeating one is harmless.
+        """
+        plane = self._plane
+        if snapshot.epoch < plane.snapshot.epoch:
+            return
+        plane.snapshot = snapshot
+        plane.metrics.apply_tenants(snapshot.tenants)
+        plane.salts.keep_only(snapshot.tenants)
+        plane.running.apply(snapshot)
+
+    def cut(self, *, key: KeyId | None = None, tenant: TenantId | None = None, route: Route | None = None) -> int:
+        """End running requests that match every criterion given, streams with an error event.
+
+        Returns:
+            How many there were.
+        """
+        return self._plane.running.cut(key=key, tenant=tenant, route=route)
+
+    def begin_shutdown(self) -> None:
+        """Refuse new requests and report not ready; what runs goes on."""
+        self._plane.is_shutting_down = True
+
+    def stop_running(self) -> int:
+        """End what still runs with ``shutting_down``; return how many there were."""
+        return self._plane.running.stop_all(ShuttingDownError)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                await send({"type": "lifespan.startup.complete"})
+            elif message["type"] == "lifespan.shutdown":
+                self.begin_shutdown()
+                self.stop_running()
+                await send({"type": "lifespan.shutdown.complete"})
+                return

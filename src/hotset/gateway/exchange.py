@@ -1,0 +1,187 @@
+"""One generation request from its head to its last byte.
+
+Steps: authenticate, let in, read, parse, resolve, submit, relay. Each may end it with an error of the tree; the
+client's departure, the time limit and a withdrawal may end it anywhere between (`watch`). However it ends, it is
+settled once: the ticket ended, the counters given back, one line logged (I8).
+"""
+
+import asyncio
+import logging
+
+from hotset.admission.outcomes import Outcome
+from hotset.core.errors import EngineUnavailableError, HotsetError, ShuttingDownError
+from hotset.core.ids import engine_name
+from hotset.core.messages import Generate
+from hotset.core.ports import Ticket, Work
+from hotset.core.snapshot import RoutingSnapshot
+from hotset.gateway.accounting import Account, outcome_of, settle
+from hotset.gateway.authenticate import Caller, Headers, authenticate
+from hotset.gateway.endpoints import Endpoint
+from hotset.gateway.outlet import Outlet, Send
+from hotset.gateway.parse import Asked
+from hotset.gateway.plane import Plane
+from hotset.gateway.problems import answer_of, event_of, problem_of
+from hotset.gateway.relay import Relay
+from hotset.gateway.request_head import check_is_json, read_head
+from hotset.gateway.running import RunningRequest
+from hotset.gateway.watch import ClientGoneError, Receive, Watch
+from hotset.routing.resolve import Resolved, resolve, withdrawal
+from hotset.telemetry.logs import of_request
+
+_log = logging.getLogger(__name__)
+
+
+class Exchange:
+    """One request and its answer; made and run on the request's own task."""
+
+    __slots__ = ("_account", "_endpoint", "_entered", "_outlet", "_plane", "_receive", "_running", "_ticket", "_watch")
+
+    def __init__(self, plane: Plane, endpoint: Endpoint, receive: Receive, send: Send) -> None:
+        self._plane = plane
+        self._endpoint = endpoint
+        self._receive = receive
+        self._outlet = Outlet(send)
+        self._watch = Watch(receive, plane.settings)
+        self._ticket: Ticket | None = None
+        self._running: RunningRequest | None = None
+        #: Whether `InFlight` counts this request.
+        self._entered = False
+        self._account = Account(
+            request_id=plane.new_request_id(),
+            endpoint=endpoint.name,
+            began_at_s=plane.clock.monotonic_s(),
+            began_wall_s=plane.clock.wall_s(),
+        )
+
+    async def run(self, headers: Headers) -> None:
+        """Serve the request; every error but the task's own cancellation ends here."""
+        outcome, code = Outcome.FAILED, ShuttingDownError.code
+        try:
+            ending = await self._ending(headers)
+            outcome, code = self._outcome(ending)
+            self._stop_watching()
+            if ending is not None:
+                await self._break_off(ending)
+        finally:
+            self._stop_watching()
+            self._release()
+            settle(self._plane, self._account, outcome, code)
+
+    async def _ending(self, headers: Headers) -> Exception | None:
+        """Serve the request and return what ended it; None where the whole answer went out."""
+        try:
+            await self._serve(headers)
+        except asyncio.CancelledError:
+            if self._watch.taken_back():
+                return self._watch.reason
+            await self._end_ticket()
+            raise
+        except (HotsetError, ClientGoneError) as error:
+            return error
+        except Exception as error:  # noqa: BLE001 - the request's outermost loop: logged, and answered as a 500
+            _log.exception("request failed", extra=of_request(self._account.request_id))
+            return error
+        return None
+
+    async def _serve(self, headers: Headers) -> None:
+        plane, account = self._plane, self._account
+        if plane.is_shutting_down:
+            raise ShuttingDownError
+        head = read_head(headers)
+        snapshot = plane.snapshot
+        caller = authenticate(snapshot, head.authorization, account.began_wall_s)
+        self._enter(caller)
+        check_is_json(head)
+        self._watch.await_body()
+        body = await plane.bodies.read(head, self._receive)
+        self._watch.body_arrived()
+        account.body_at_s = plane.clock.monotonic_s()
+        asked = self._endpoint.parse(body, plane.settings)
+        account.is_stream = asked.stream
+        if plane.snapshot is not snapshot:
+            snapshot = plane.snapshot
+            caller = authenticate(snapshot, head.authorization, plane.clock.wall_s())
+        bound = account.bound = resolve(snapshot, caller.key, asked.model)
+        self._running = RunningRequest(account.request_id, caller, bound, self._watch)
+        plane.running.add(self._running)
+        self._ticket = ticket = await self._submit(caller, asked, bound)
+        account.accepted_at_s = plane.clock.monotonic_s()
+        account.lane, account.load_s = ticket.lane, ticket.load_seconds
+        relay = Relay(plane, self._endpoint, account, asked, ticket, self._outlet)
+        await relay.run(lambda: self._begin_answer(snapshot))
+
+    def _enter(self, caller: Caller) -> None:
+        plane = self._plane
+        self._account.caller = caller
+        self._account.authenticated_at_s = plane.clock.monotonic_s()
+        plane.in_flight.enter(caller.key.tenant)
+        self._entered = True
+        plane.metrics.in_flight(plane.in_flight.total)
+
+    async def _submit(self, caller: Caller, asked: Asked, bound: Resolved) -> Ticket:
+        agent = self._plane.agents.get(bound.route.base)
+        if agent is None:
+            raise EngineUnavailableError
+        request_id, tenant = self._account.request_id, caller.key.tenant
+        generate = Generate(
+            request_id=request_id,
+            engine_name=engine_name(bound.route),
+            cache_salt=self._plane.salts.of(tenant),
+            sampling=asked.sampling,
+            messages=asked.messages,
+            prompts=asked.prompts,
+            n=asked.n,
+        )
+        return await agent.submit(Work(request_id, tenant, caller.key.key, bound.route, generate))
+
+    def _begin_answer(self, resolved_in: RoutingSnapshot) -> None:
+        """Look once more before the first byte: the right to it may have been withdrawn in the meantime."""
+        running, snapshot = self._running, self._plane.snapshot
+        assert running is not None
+        if snapshot is not resolved_in:
+            error = withdrawal(snapshot, running.caller.key_hash, running.caller.key, running.bound)
+            if error is not None:
+                raise error
+        running.is_waiting = False
+
+    def _outcome(self, ending: Exception | None) -> tuple[Outcome, str | None]:
+        if isinstance(ending, ClientGoneError):
+            return Outcome.CANCELLED, None
+        if ending is None or isinstance(ending, HotsetError):
+            return outcome_of(ending, self._account), None if ending is None else ending.code
+        return Outcome.FAILED, HotsetError.code
+
+    async def _break_off(self, ending: Exception) -> None:
+        """Tell the client, where there is one, and end what runs for it."""
+        try:
+            if not isinstance(ending, ClientGoneError):
+                async with asyncio.timeout(self._plane.settings.last_event_timeout_s):
+                    await self._tell(ending)
+        except (ClientGoneError, TimeoutError):
+            _log.info("client did not take its error", extra=of_request(self._account.request_id))
+        finally:
+            await self._end_ticket()
+
+    async def _tell(self, error: Exception) -> None:
+        problem = problem_of(error, self._account.request_id)
+        if self._outlet.has_begun:
+            await self._outlet.write(event_of(problem), more=False)
+        else:
+            status, headers, body = answer_of(error, problem)
+            await self._outlet.answer(status, headers, body)
+
+    async def _end_ticket(self) -> None:
+        if self._ticket is not None:
+            await self._ticket.abort()
+
+    def _stop_watching(self) -> None:
+        self._watch.close()
+        self._outlet.close()
+
+    def _release(self) -> None:
+        plane, account = self._plane, self._account
+        if self._running is not None:
+            plane.running.remove(account.request_id)
+        if self._entered and account.caller is not None:
+            plane.in_flight.leave(account.caller.key.tenant)
+            plane.metrics.in_flight(plane.in_flight.total)

@@ -1,0 +1,171 @@
+"""Errors as tenants see them: the one table from leaf to status, and two renderings of it.
+
+Before the first byte: a body with RFC 9457 members and, beside them, the ``error`` member of the OpenAI API.
+After it: one server-sent event with ``error``. `control/problems.py` holds the leaves that only operators meet.
+
+Source: RFC 9457 section 3; the error object of the OpenAI API reference.
+"""
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from hotset.core import errors
+from hotset.core.errors import AdmissionError, HotsetError
+from hotset.core.ids import RequestId
+
+#: Leaf → HTTP status, for every error that a tenant can meet.
+STATUSES: Mapping[type[HotsetError], int] = {
+    errors.InvalidNameError: 400,
+    errors.InvalidRequestError: 400,
+    errors.UnsupportedParameterError: 400,
+    errors.ContextLengthExceededError: 400,
+    errors.UnauthenticatedError: 401,
+    errors.PermissionDeniedError: 403,
+    errors.RevokedError: 403,
+    errors.RouteNotFoundError: 404,
+    errors.ModelNotFoundError: 404,
+    errors.MethodNotAllowedError: 405,
+    errors.RequestTimeoutError: 408,
+    errors.RequestTooLargeError: 413,
+    errors.SlotsFullError: 429,
+    errors.TooManyRequestsError: 429,
+    errors.EngineFailedError: 502,
+    errors.LoadFailedError: 503,
+    errors.EngineUnavailableError: 503,
+    errors.ShuttingDownError: 503,
+    errors.EngineTimeoutError: 504,
+}
+
+_TITLES = {
+    400: "Bad request",
+    401: "Unauthenticated",
+    403: "Forbidden",
+    404: "Not found",
+    405: "Method not allowed",
+    408: "Request timeout",
+    413: "Request too large",
+    429: "Too many requests",
+    500: "Internal error",
+    502: "Engine failed",
+    503: "Unavailable",
+    504: "Engine timeout",
+}
+
+#: The rest of the body may still be on its way; nobody will read it.
+_ENDS_CONNECTION = frozenset({408, 413})
+
+#: Leaves whose own words an engine may pass on to the tenant: they speak of the tenant's own request.
+_ENGINE_SPEAKS = (
+    errors.InvalidRequestError,
+    errors.UnsupportedParameterError,
+    errors.ContextLengthExceededError,
+)
+#: Leaves that an engine may name at all; anything else it says is `EngineFailedError`.
+_FROM_ENGINE: dict[str, type[HotsetError]] = {
+    leaf.code: leaf
+    for leaf in (
+        *_ENGINE_SPEAKS,
+        errors.TooManyRequestsError,
+        errors.SlotsFullError,
+        errors.EngineUnavailableError,
+        errors.EngineTimeoutError,
+        errors.LoadFailedError,
+        errors.RevokedError,
+        errors.ShuttingDownError,
+    )
+}
+_ENGINE_NAME = re.compile(r"hs-[0-9a-f]{8,}")
+_ENGINE_MESSAGE_CHARS_MAX = 500
+
+
+class ErrorObject(msgspec.Struct, frozen=True, kw_only=True):
+    """The ``error`` member of the OpenAI API."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One error, ready to be rendered before or after the first byte."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    error: ErrorObject
+    retry_after_ms: int | None = None
+
+
+def problem_of(error: BaseException, request_id: RequestId) -> Problem:
+    """Return what a client is told of an error; of one outside the tree, nothing but that it happened.
+
+    Args:
+        error: The leaf, or any other exception, which becomes a 500 without detail.
+        request_id: By which the operator finds the rest in the logs.
+    """
+    if isinstance(error, HotsetError) and type(error) in STATUSES:
+        status, code, message, param = STATUSES[type(error)], error.code, error.message, error.param
+    else:
+        status, code, message, param = 500, "internal", "The server failed to serve the request.", None
+    return Problem(
+        type=f"urn:hotset:error:{code}",
+        title=_TITLES[status],
+        status=status,
+        detail=message,
+        instance=f"urn:hotset:request:{request_id}",
+        error=ErrorObject(message=message, type=_openai_type(status), param=param, code=code),
+        retry_after_ms=error.retry_after_ms if isinstance(error, AdmissionError) else None,
+    )
+
+
+def answer_of(error: BaseException, problem: Problem) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    """Render for an answer that has not begun: status, headers, body.
+
+    ``x-should-retry`` tells stock OpenAI clients what `retryable` says, in place of their guess by status.
+    """
+    retryable = isinstance(error, HotsetError) and error.retryable
+    headers = [
+        (b"content-type", b"application/problem+json"),
+        (b"cache-control", b"no-store"),
+        (b"x-request-id", problem.instance.rpartition(":")[2].encode()),
+        (b"x-should-retry", b"true" if retryable else b"false"),
+    ]
+    if problem.retry_after_ms is not None:
+        seconds = -(-problem.retry_after_ms // 1000)
+        headers.append((b"retry-after", str(seconds).encode()))
+        headers.append((b"retry-after-ms", str(problem.retry_after_ms).encode()))
+    if problem.status == 401:
+        headers.append((b"www-authenticate", b'Bearer realm="hotset"'))
+    if problem.status in _ENDS_CONNECTION:
+        headers.append((b"connection", b"close"))
+    return problem.status, headers, msgspec.json.encode(problem)
+
+
+def event_of(problem: Problem) -> bytes:
+    """Render as one server-sent event, for an answer that has begun."""
+    error = msgspec.structs.asdict(problem.error)
+    if problem.retry_after_ms is not None:
+        error["retry_after_ms"] = problem.retry_after_ms
+    return b"data: " + msgspec.json.encode({"error": error}) + b"\n\n"
+
+
+def engine_error(code: str, message: str, param: str | None) -> HotsetError:
+    """Return the error of the tree that an engine's `Failed` stands for.
+
+    An engine's own words reach a tenant only where they speak of the tenant's request, never for an outage.
+    """
+    leaf = _FROM_ENGINE.get(code, errors.EngineFailedError)
+    if leaf in _ENGINE_SPEAKS:
+        return leaf(_ENGINE_NAME.sub("the model", message)[:_ENGINE_MESSAGE_CHARS_MAX], param=param)
+    return leaf()
+
+
+def _openai_type(status: int) -> str:
+    if status == 429:
+        return "rate_limit_error"
+    return "invalid_request_error" if status < 500 else "server_error"

@@ -1,0 +1,155 @@
+"""From a ticket's events to the client: one body at the end, or chunks as they come.
+
+All deltas that are ready at once go out in one write, each as its own event. Nothing is held back: the next
+events are asked for when the client's connection took the last ones.
+"""
+
+from collections.abc import Callable
+
+from hotset.core.errors import EngineFailedError
+from hotset.core.messages import Delta, EngineEvent, Failed, Finished
+from hotset.core.ports import Ticket
+from hotset.gateway.accounting import Account
+from hotset.gateway.endpoints import Endpoint
+from hotset.gateway.outlet import HeaderList, Outlet
+from hotset.gateway.parse import Asked
+from hotset.gateway.plane import Plane
+from hotset.gateway.problems import engine_error
+from hotset.gateway.sse import DONE, Chunks
+from hotset.gateway.whole import WholeAnswer
+
+Begin = Callable[[], None]
+
+
+class Relay:
+    """Relays one accepted request's answer."""
+
+    __slots__ = ("_account", "_asked", "_endpoint", "_outlet", "_plane", "_ticket")
+
+    def __init__(
+        self,
+        plane: Plane,
+        endpoint: Endpoint,
+        account: Account,
+        asked: Asked,
+        ticket: Ticket,
+        outlet: Outlet,
+    ) -> None:
+        self._plane = plane
+        self._endpoint = endpoint
+        self._account = account
+        self._asked = asked
+        self._ticket = ticket
+        self._outlet = outlet
+
+    async def run(self, begin: Begin) -> None:
+        """Relay until the last event.
+
+        Args:
+            begin: Called once, just before the first byte; may refuse it.
+
+        Raises:
+            HotsetError: what the engine's `Failed` stands for, or what `begin` raised.
+            ClientGoneError: the connection is closed.
+        """
+        if self._asked.stream:
+            await self._stream(begin)
+        else:
+            await self._whole(begin)
+
+    async def _whole(self, begin: Begin) -> None:
+        account, asked = self._account, self._asked
+        answer = WholeAnswer(asked.num_choices, with_logprobs=asked.sampling.logprobs is not None)
+        last = None
+        while last is None:
+            last = self._take(await self._ticket.events(), answer.add)
+        if isinstance(last, Failed):
+            raise engine_error(last.code, last.message, last.param)
+        begin()
+        body = answer.body(
+            self._endpoint,
+            answer_id=self._answer_id,
+            created=int(account.began_wall_s),
+            model=asked.model,
+            prompt_tokens=account.prompt_tokens,
+            completion_tokens=account.completion_tokens,
+        )
+        await self._outlet.answer(200, self._headers(b"application/json"), body)
+
+    async def _stream(self, begin: Begin) -> None:
+        account, asked, settings, outlet = self._account, self._asked, self._plane.settings, self._outlet
+        chunks = Chunks(
+            self._endpoint,
+            answer_id=self._answer_id,
+            created=int(account.began_wall_s),
+            model=asked.model,
+            num_choices=asked.num_choices,
+            include_usage=asked.include_usage,
+        )
+        outlet.stream(
+            lambda: self._headers(b"text/event-stream; charset=utf-8"),
+            keepalive_after_s=settings.keepalive_after_s,
+            every_s=settings.keepalive_every_s,
+        )
+        pieces = list[bytes]()
+
+        def render(delta: Delta) -> None:
+            if piece := chunks.delta(delta):
+                pieces.append(piece)
+
+        is_first, last = True, None
+        while last is None:
+            last = self._take(await self._ticket.events(), render)
+            if isinstance(last, Finished):
+                pieces.extend(self._closing(chunks))
+            if pieces:
+                if is_first:
+                    begin()
+                    pieces.insert(0, chunks.opening())
+                    is_first = False
+                await outlet.write(b"".join(pieces), more=not isinstance(last, Finished))
+                pieces.clear()
+        if isinstance(last, Failed):
+            raise engine_error(last.code, last.message, last.param)
+
+    def _take(self, events: list[EngineEvent], add: Callable[[Delta], None]) -> Finished | Failed | None:
+        """Hand on deltas and count; return the last event where it is among these."""
+        account = self._account
+        for event in events:
+            if isinstance(event, Delta):
+                account.completion_tokens += event.num_tokens
+                if account.first_token_at_s is None and event.text:
+                    account.first_token_at_s = self._plane.clock.monotonic_s()
+                add(event)
+            elif isinstance(event, Finished):
+                account.prompt_tokens = event.prompt_tokens
+                account.completion_tokens = event.completion_tokens
+                return event
+            elif isinstance(event, Failed):
+                return event
+            else:
+                account.prompt_tokens = event.prompt_tokens
+        if not events:
+            raise EngineFailedError
+        return None
+
+    def _closing(self, chunks: Chunks) -> tuple[bytes, ...]:
+        if not self._asked.include_usage:
+            return (DONE,)
+        return chunks.usage(self._account.prompt_tokens, self._account.completion_tokens), DONE
+
+    @property
+    def _answer_id(self) -> str:
+        return self._endpoint.id_prefix + self._account.request_id
+
+    def _headers(self, content_type: bytes) -> HeaderList:
+        account = self._account
+        assert account.bound is not None
+        return [
+            (b"content-type", content_type),
+            (b"cache-control", b"no-store"),
+            (b"x-request-id", account.request_id.encode()),
+            (b"hotset-route", account.bound.shown.encode()),
+            (b"hotset-lane", account.lane.encode()),
+            (b"server-timing", account.server_timing(self._plane.clock.monotonic_s())),
+        ]

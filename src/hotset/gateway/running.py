@@ -1,0 +1,88 @@
+"""Every generation request between its parsing and its end, so that a withdrawal reaches it (I11).
+
+A new snapshot stops those that wait and may no longer start. It cuts nothing that runs; `cut` does.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from hotset.core.errors import HotsetError, RevokedError
+from hotset.core.ids import KeyId, RequestId, Route, TenantId
+from hotset.core.snapshot import RoutingSnapshot
+from hotset.gateway.authenticate import Caller
+from hotset.gateway.watch import Watch
+from hotset.routing.resolve import Resolved, withdrawal
+
+
+@dataclass(slots=True, eq=False)
+class RunningRequest:
+    """What a withdrawal must know of one request."""
+
+    request_id: RequestId
+    caller: Caller
+    bound: Resolved
+    watch: Watch
+    #: Whether nothing of the answer was sent.
+    is_waiting: bool = field(default=True)
+
+
+class Running:
+    """The requests that have a route and have not ended."""
+
+    def __init__(self) -> None:
+        self._requests: dict[RequestId, RunningRequest] = {}
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def add(self, request: RunningRequest) -> None:
+        """Take a request in; `remove` must follow."""
+        self._requests[request.request_id] = request
+
+    def remove(self, request_id: RequestId) -> None:
+        """Let a request go. Harmless for an unknown one."""
+        self._requests.pop(request_id, None)
+
+    def apply(self, snapshot: RoutingSnapshot) -> None:
+        """Stop the waiting requests that may no longer start."""
+        for request in list(self._requests.values()):
+            if request.is_waiting:
+                error = withdrawal(snapshot, request.caller.key_hash, request.caller.key, request.bound)
+                if error is not None:
+                    request.watch.interrupt(error)
+
+    def cut(self, *, key: KeyId | None = None, tenant: TenantId | None = None, route: Route | None = None) -> int:
+        """End requests at once: waiting ones with an error, streams with an error event.
+
+        Args:
+            key: Those asked with this key.
+            tenant: Those of this tenant.
+            route: Those bound to this route.
+
+        Returns:
+            How many requests matched every criterion given; none without a criterion.
+        """
+
+        def matches(request: RunningRequest) -> bool:
+            return (
+                (key is None or request.caller.key.key == key)
+                and (tenant is None or request.caller.key.tenant == tenant)
+                and (route is None or request.bound.route == route)
+            )
+
+        if key is None and tenant is None and route is None:
+            return 0
+        return self._interrupt(matches, RevokedError)
+
+    def stop_all(self, error: Callable[[], HotsetError]) -> int:
+        """End every request with an error, at shutdown; return how many there were."""
+        return self._interrupt(lambda _: True, error)
+
+    def _interrupt(self, matches: Callable[[RunningRequest], bool], error: Callable[[], HotsetError]) -> int:
+        matching = list(self._matching(matches))
+        for request in matching:
+            request.watch.interrupt(error())
+        return len(matching)
+
+    def _matching(self, matches: Callable[[RunningRequest], bool]) -> Iterator[RunningRequest]:
+        return (request for request in self._requests.values() if matches(request))

@@ -1,0 +1,106 @@
+"""Every metric name, label and request-log field, in one list.
+
+Prometheus base units, no colons. Labels are bounded: what is not known in advance is counted as `OTHER`.
+"""
+
+from typing import Literal, NamedTuple
+
+#: The value of a label whose real value is outside the bounded set.
+OTHER = "other"
+
+Kind = Literal["counter", "gauge", "histogram"]
+
+
+class MetricName(NamedTuple):
+    """One metric: its name without the counter's ``_total``, what it says, its labels and, for a histogram, edges."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+    #: Upper edges of a histogram's buckets, without the infinite one.
+    edges: tuple[float, ...] = ()
+
+
+_WAITS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_LOADS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+REQUESTS = MetricName(
+    "hotset_requests", "counter", "Requests that ended, by how and in which lane.", ("outcome", "lane")
+)
+REFUSALS = MetricName("hotset_request_errors", "counter", "Requests that ended with an error, by code.", ("code",))
+IN_FLIGHT = MetricName("hotset_requests_in_flight", "gauge", "Requests let in and not yet ended.")
+FIRST_TOKEN = MetricName(
+    "hotset_time_to_first_token_seconds",
+    "histogram",
+    "From the whole request body to the first non-empty delta.",
+    (),
+    _WAITS_S,
+)
+QUEUE = MetricName(
+    "hotset_queue_duration_seconds",
+    "histogram",
+    "Wait for dispatch, apart from loading.",
+    ("lane",),
+    _WAITS_S,
+)
+LOAD = MetricName(
+    "hotset_adapter_load_duration_seconds",
+    "histogram",
+    "From the decision to load a version to its slot being ready.",
+    ("source_tier", "rank_class"),
+    _LOADS_S,
+)
+LOOKUPS = MetricName("hotset_adapter_lookups", "counter", "Requests by the tier their version was found in.", ("tier",))
+RESIDENT = MetricName(
+    "hotset_adapter_resident_bytes", "gauge", "Bytes of versions, by tier and rank class.", ("tier", "rank")
+)
+EVICTIONS = MetricName(
+    "hotset_adapter_evictions", "counter", "Versions that left a slot to make room, by cause.", ("cause",)
+)
+BATCH_EFFICIENCY = MetricName(
+    "hotset_batch_efficiency_ratio", "gauge", "Sequences in the engine's last step over those it has room for."
+)
+WORST_TENANT = MetricName(
+    "hotset_worst_tenant_time_to_first_token_seconds",
+    "gauge",
+    "Longest time to the first token of any tenant in the last one to two minutes.",
+)
+TOKENS = MetricName("hotset_tokens", "counter", "Tokens by tenant and type (prompt, completion).", ("tenant", "type"))
+SATURATION = MetricName("hotset_pool_saturation_ratio", "gauge", "Slots held by running requests over usable slots.")
+LOG_DROPPED = MetricName(
+    "hotset_request_log_dropped", "counter", "Request-log lines lost because the disk could not keep up."
+)
+BUILD = MetricName("hotset_build_info", "gauge", "1, with the version as label.", ("version",))
+
+METRICS: tuple[MetricName, ...] = (
+    REQUESTS,
+    REFUSALS,
+    IN_FLIGHT,
+    FIRST_TOKEN,
+    QUEUE,
+    LOAD,
+    LOOKUPS,
+    RESIDENT,
+    EVICTIONS,
+    BATCH_EFFICIENCY,
+    WORST_TENANT,
+    TOKENS,
+    SATURATION,
+    LOG_DROPPED,
+    BUILD,
+)
+
+#: Upper edges of rank classes; a label holds the class, never the rank itself.
+RANK_CLASSES: tuple[int, ...] = (8, 16, 32, 64, 128)
+
+#: Fields of a structured log line that Hotset sets; the message and its level come beside them.
+LOG_FIELDS: tuple[str, ...] = ("at", "level", "room", "message", "request_id", "error")
+
+
+def rank_class(rank: int) -> str:
+    """Return the label of the class that a rank falls into, such as ``16`` for 9 to 16."""
+    for edge in RANK_CLASSES:
+        if rank <= edge:
+            return str(edge)
+    return OTHER

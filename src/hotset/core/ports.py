@@ -48,6 +48,8 @@ class Agent(Protocol):
     async def submit(self, work: Work) -> Ticket:
         """Accept the work once its version is in a slot, or refuse it.
 
+        A caller whose client leaves cancels the call; then nothing is held and no lease is left.
+
         Raises:
             SlotsFullError: every usable slot holds a version with a running lease.
             TooManyRequestsError: the agent holds as many requests as it may.

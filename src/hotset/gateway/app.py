@@ -10,8 +10,8 @@ from typing import Any
 from hotset.admission.in_flight import InFlight
 from hotset.core.clock import Clock
 from hotset.core.errors import ShuttingDownError
-from hotset.core.ids import Digest, KeyId, RequestId, Route, TenantId
-from hotset.core.ports import Agent
+from hotset.core.ids import Digest, RequestId
+from hotset.core.ports import Agent, Withdrawal
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.gateway.body import BodyReader
 from hotset.gateway.endpoints import ENDPOINTS
@@ -116,13 +116,13 @@ class TenantApp:
         plane.salts.keep_only(snapshot.tenants)
         plane.running.apply(snapshot)
 
-    def cut(self, *, key: KeyId | None = None, tenant: TenantId | None = None, route: Route | None = None) -> int:
-        """End running requests that match every criterion given, streams with an error event.
+    def cut(self, withdrawal: Withdrawal) -> int:
+        """End the running requests that are covered with `RevokedError`, streams with an error event.
 
         Returns:
             How many there were.
         """
-        return self._plane.running.cut(key=key, tenant=tenant, route=route)
+        return self._plane.running.cut(withdrawal)
 
     def begin_shutdown(self) -> None:
         """Refuse new requests and report not ready; what runs goes on."""

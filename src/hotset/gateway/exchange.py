@@ -25,7 +25,7 @@ from hotset.gateway.relay import Relay
 from hotset.gateway.request_head import check_is_json, read_head
 from hotset.gateway.running import RunningRequest
 from hotset.gateway.watch import ClientGoneError, Receive, Watch
-from hotset.routing.resolve import Resolved, resolve, withdrawal
+from hotset.routing.resolve import Resolved, resolve, stop_reason
 from hotset.telemetry.logs import of_request
 
 _log = logging.getLogger(__name__)
@@ -139,7 +139,7 @@ class Exchange:
         running, snapshot = self._running, self._plane.snapshot
         assert running is not None
         if snapshot is not resolved_in:
-            error = withdrawal(snapshot, running.caller.key_hash, running.caller.key, running.bound)
+            error = stop_reason(snapshot, running.caller.key_hash, running.caller.key, running.bound)
             if error is not None:
                 raise error
         running.is_waiting = False

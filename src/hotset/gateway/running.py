@@ -3,15 +3,16 @@
 A new snapshot stops those that wait and may no longer start. It cuts nothing that runs; `cut` does.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hotset.core.errors import HotsetError, RevokedError
-from hotset.core.ids import KeyId, RequestId, Route, TenantId
+from hotset.core.ids import RequestId
+from hotset.core.ports import Withdrawal
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.gateway.authenticate import Caller
 from hotset.gateway.watch import Watch
-from hotset.routing.resolve import Resolved, withdrawal
+from hotset.routing.resolve import Resolved, stop_reason
 
 
 @dataclass(slots=True, eq=False)
@@ -47,42 +48,27 @@ class Running:
         """Stop the waiting requests that may no longer start."""
         for request in list(self._requests.values()):
             if request.is_waiting:
-                error = withdrawal(snapshot, request.caller.key_hash, request.caller.key, request.bound)
+                error = stop_reason(snapshot, request.caller.key_hash, request.caller.key, request.bound)
                 if error is not None:
                     request.watch.interrupt(error)
 
-    def cut(self, *, key: KeyId | None = None, tenant: TenantId | None = None, route: Route | None = None) -> int:
-        """End requests at once: waiting ones with an error, streams with an error event.
-
-        Args:
-            key: Those asked with this key.
-            tenant: Those of this tenant.
-            route: Those bound to this route.
+    def cut(self, withdrawal: Withdrawal) -> int:
+        """End the requests that are covered: waiting ones with an error, streams with an error event.
 
         Returns:
-            How many requests matched every criterion given; none without a criterion.
+            How many there were.
         """
-
-        def matches(request: RunningRequest) -> bool:
-            return (
-                (key is None or request.caller.key.key == key)
-                and (tenant is None or request.caller.key.tenant == tenant)
-                and (route is None or request.bound.route == route)
-            )
-
-        if key is None and tenant is None and route is None:
-            return 0
-        return self._interrupt(matches, RevokedError)
+        return self._interrupt(
+            lambda request: withdrawal.covers(request.caller.key.tenant, request.caller.key.key, request.bound.route),
+            RevokedError,
+        )
 
     def stop_all(self, error: Callable[[], HotsetError]) -> int:
         """End every request with an error, at shutdown; return how many there were."""
         return self._interrupt(lambda _: True, error)
 
     def _interrupt(self, matches: Callable[[RunningRequest], bool], error: Callable[[], HotsetError]) -> int:
-        matching = list(self._matching(matches))
+        matching = [request for request in self._requests.values() if matches(request)]
         for request in matching:
             request.watch.interrupt(error())
         return len(matching)
-
-    def _matching(self, matches: Callable[[RunningRequest], bool]) -> Iterator[RunningRequest]:
-        return (request for request in self._requests.values() if matches(request))

@@ -27,7 +27,8 @@ class Resolved:
     number: int
     #: The name as it may be asked for again: ``alias`` or ``alias@N``.
     model: str
-    base_name: BaseName
+    #: None where the base has no registered name any more.
+    base_name: BaseName | None
     created_at_s: float = 0.0
 
     @property
@@ -74,7 +75,7 @@ def visible_models(snapshot: RoutingSnapshot, key: KeyEntry) -> Iterator[Resolve
             yield _resolved(entry, entry.numbered[number], f"{entry.alias}@{number}")
 
 
-def withdrawal(snapshot: RoutingSnapshot, key_hash: str, key: KeyEntry, bound: Resolved) -> HotsetError | None:
+def stop_reason(snapshot: RoutingSnapshot, key_hash: str, key: KeyEntry, bound: Resolved) -> HotsetError | None:
     """Return why a request that was resolved at an earlier epoch may not start at this one (I11), else None.
 
     The key must live and mean the same, its tenant may call, the alias must still stand for the same adapter

@@ -13,7 +13,6 @@ from prometheus_client.metrics_core import (
     HistogramMetricFamily,
     Metric,
 )
-from prometheus_client.utils import floatToGoString
 
 from hotset.telemetry.names import MetricName
 
@@ -70,7 +69,7 @@ class HistogramTable:
     def __init__(self, name: MetricName) -> None:
         self._name = name
         self._edges = name.edges
-        self._edge_labels = [*(floatToGoString(edge) for edge in name.edges), "+Inf"]
+        self._edge_labels = [*(str(float(edge)) for edge in name.edges), "+Inf"]
         #: Labels → a count for each bucket, not cumulative, and the sum at the end.
         self._cells: dict[Labels, list[float]] = {}
 

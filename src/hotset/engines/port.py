@@ -83,3 +83,7 @@ class Engine(Protocol):
     async def stop(self) -> None:
         """End the engine's process; running requests end with `Failed`."""
         ...
+
+    async def wait_gone(self) -> str:
+        """Return once the engine is gone, whoever ended it, with its last words."""
+        ...

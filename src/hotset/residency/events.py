@@ -1,0 +1,130 @@
+"""What a worker's residency is told, and what it asks for. Plain values; slots are numbered from 0."""
+
+from dataclasses import dataclass
+
+from hotset.core.ids import EngineName, RequestId
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """A request arrived for a version, or for the bare base (`name` None); its lease starts here."""
+
+    request: RequestId
+    name: EngineName | None
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """A request ended, or gave up waiting; its lease ends here. Unknown requests are ignored."""
+
+    request: RequestId
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The load of a slot's version went well."""
+
+    slot: int
+    name: EngineName
+    #: Bytes of the version in the worker's local store.
+    warm_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadFailed:
+    """The load of a slot's version failed for good; the slot is empty."""
+
+    slot: int
+    name: EngineName
+    #: `code` of a leaf of the error tree.
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unloaded:
+    """The engine let go of a slot's version."""
+
+    slot: int
+    name: EngineName
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The outcome of a slot's load or unload is not known, a time-out mostly."""
+
+    slot: int
+    name: EngineName
+    #: Bytes that a lost load may have left in the local store; 0 for an unload.
+    warm_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The engine's own account of what it holds."""
+
+    loaded: frozenset[EngineName]
+
+
+@dataclass(frozen=True, slots=True)
+class EngineGone:
+    """The engine died: nothing is loaded, nothing runs, and whatever was asked of it will not be answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Permitted:
+    """The versions that may be served from now on; others close, and leave when their last lease ends."""
+
+    names: frozenset[EngineName]
+
+
+Event = Requested | Released | Loaded | LoadFailed | Unloaded | Lost | Counted | EngineGone | Permitted
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """Send the request to the engine now; its version is in a slot and stays there until `Released`."""
+
+    request: RequestId
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Tell the request no; it holds no lease any more."""
+
+    request: RequestId
+    #: `code` of a leaf of the error tree.
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Fetch, check and load a version; answer with `Loaded`, `LoadFailed` or `Lost`."""
+
+    slot: int
+    name: EngineName
+
+
+@dataclass(frozen=True, slots=True)
+class Unload:
+    """Make the engine let go of a version; answer with `Unloaded` or `Lost`."""
+
+    slot: int
+    name: EngineName
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Ask the engine what it holds; answer with `Counted`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Delete a version's files from the local store: nothing uses them."""
+
+    name: EngineName
+
+
+#: Effects on the engine (`Load`, `Unload`, `Count`, `Discard`) are carried out one at a time, in order.
+Effect = Dispatch | Refuse | Load | Unload | Count | Discard

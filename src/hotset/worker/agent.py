@@ -1,0 +1,182 @@
+"""The agent of one engine: keeps it alive, applies snapshots, and hands each request to the engine's present life."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from hotset.core.base import BaseVersion
+from hotset.core.clock import Clock
+from hotset.core.errors import EngineUnavailableError, ModelNotFoundError, ShuttingDownError
+from hotset.core.ids import EngineName, engine_name
+from hotset.core.messages import EngineFacts
+from hotset.core.ports import Ticket, Work
+from hotset.core.snapshot import RoutingSnapshot
+from hotset.core.versions import VersionRecord
+from hotset.engines.port import Engine
+from hotset.telemetry.metrics import Metrics
+from hotset.worker.engine_life import EngineLife
+from hotset.worker.local_store import LocalStore
+from hotset.worker.settings import WorkerSettings
+
+_log = logging.getLogger(__name__)
+
+
+class LocalAgent:
+    """Implements `core.ports.Agent` and `core.snapshot.SnapshotHolder` for one base version's engine."""
+
+    def __init__(
+        self,
+        base: BaseVersion,
+        make_engine: Callable[[], Engine],
+        store: LocalStore,
+        reviewer_keys: Mapping[str, Ed25519PublicKey],
+        *,
+        settings: WorkerSettings,
+        clock: Clock,
+        metrics: Metrics,
+    ) -> None:
+        """Prepare an agent; `run` starts it.
+
+        Args:
+            base: The base version to serve.
+            make_engine: Makes a fresh engine, not yet started; called again after each death.
+            store: This worker's local store.
+            reviewer_keys: Public keys whose approvals count, by key id; read from disk by this process.
+            settings: Limits and pauses.
+            clock: Where time comes from.
+            metrics: Where to count.
+        """
+        self.base = base
+        self._make_engine = make_engine
+        self._store = store
+        self._reviewer_keys = reviewer_keys
+        self._settings = settings
+        self._clock = clock
+        self._metrics = metrics
+        self._snapshot = RoutingSnapshot()
+        self._records: dict[EngineName, VersionRecord] = {}
+        self._life: EngineLife | None = None
+        self._stopping = False
+        self._changed = asyncio.Event()
+
+    # --- the Agent port --------------------------------------------------------------------------------
+
+    async def submit(self, work: Work) -> Ticket:
+        """Accept the work once its version is in a slot, or refuse it; see `core.ports.Agent`."""
+        if self._stopping:
+            raise ShuttingDownError
+        life = self._life
+        if life is None or work.route.base != self.base.digest:
+            raise EngineUnavailableError
+        name = engine_name(work.route)
+        if name is not None and name not in self._records:
+            raise ModelNotFoundError
+        return await life.submit(work, name)
+
+    def is_ready(self) -> bool:
+        """Whether the engine serves."""
+        return self._life is not None and not self._stopping
+
+    def model_len_max(self) -> int:
+        """Tokens of prompt and answer together; 0 before the engine serves."""
+        return self._life.facts.model_len_max if self._life else 0
+
+    # --- the snapshot holder ---------------------------------------------------------------------------
+
+    def apply(self, snapshot: RoutingSnapshot) -> None:
+        """Serve this snapshot's versions of our base; older epochs are ignored."""
+        if snapshot.epoch < self._snapshot.epoch:
+            return
+        self._snapshot = snapshot
+        self._records = {name: r for name, r in snapshot.versions.items() if r.base == self.base.digest}
+        if self._life is not None:
+            self._life.permit(self._records)
+
+    # --- life ------------------------------------------------------------------------------------------
+
+    @property
+    def facts(self) -> EngineFacts | None:
+        """What the present engine is; None while none serves."""
+        return self._life.facts if self._life else None
+
+    def num_leases(self) -> int:
+        """Requests that wait or run here."""
+        return self._life.num_leases() if self._life else 0
+
+    async def run(self) -> None:
+        """Keep an engine serving until `stop`; a dead one is started again, after a pause that grows."""
+        await asyncio.to_thread(self._store.open)
+        pause_s = self._settings.restart_pause_min_s
+        while not self._stopping:
+            engine = self._make_engine()
+            try:
+                facts = await engine.start()
+            except EngineUnavailableError as error:
+                _log.error("engine did not start", extra={"base": self.base.name, "reason": str(error)})
+            else:
+                pause_s = self._settings.restart_pause_min_s
+                await self._live(engine, facts)
+            if not self._stopping:
+                await self._pause(pause_s)
+                pause_s = min(2 * pause_s, self._settings.restart_pause_max_s)
+
+    async def stop(self) -> None:
+        """Take no more work, let what runs finish within `drain_timeout_s`, end the engine."""
+        self._stopping = True
+        self._changed.set()
+        life = self._life
+        if life is None:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.drain_timeout_s):
+                await life.drained()
+        await life.engine.stop()
+
+    async def wait_ready(self) -> None:
+        """Return once the engine serves, or the agent stops."""
+        while not self.is_ready() and not self._stopping:
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def _live(self, engine: Engine, facts: EngineFacts) -> None:
+        """Serve with one engine until it is gone."""
+        life = EngineLife(
+            engine,
+            facts,
+            self._store,
+            self._reviewer_keys,
+            settings=self._settings,
+            clock=self._clock,
+            metrics=self._metrics,
+        )
+        life.permit(self._records)
+        self._life = life
+        self._changed.set()
+        _log.info("engine serves", extra={"base": self.base.name, "engine": facts.engine, "slots": facts.num_slots})
+        effects = asyncio.create_task(life.run_effects())
+        gone = asyncio.create_task(engine.wait_gone())
+        try:
+            await asyncio.wait({effects, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if gone.done() and not self._stopping:
+                _log.error("engine gone", extra={"base": self.base.name, "reason": gone.result()})
+            if effects.done() and not effects.cancelled():
+                effects.result()  # our own bug ends the agent loudly, not quietly
+        finally:
+            self._life = None
+            life.end()
+            for task in (effects, gone):
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+            await engine.stop()
+
+    async def _pause(self, seconds: float) -> None:
+        self._changed.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not self._stopping:
+                    await self._changed.wait()
+                    self._changed.clear()

@@ -1,0 +1,244 @@
+"""One engine from start to death: its residency, the requests that wait at it, and the queue of effects on it.
+
+A dead engine's life ends whole: nothing of it, no late outcome of an effect and no waiting request, can reach the
+next engine's residency.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from hotset.core.clock import Clock
+from hotset.core.errors import (
+    EngineUnavailableError,
+    HotsetError,
+    LoadFailedError,
+    ModelNotFoundError,
+    SlotsFullError,
+)
+from hotset.core.ids import EngineName, RequestId
+from hotset.core.messages import AdapterLoad, EngineFacts
+from hotset.core.ports import Lane, Work
+from hotset.core.versions import VersionRecord
+from hotset.engines.port import Engine
+from hotset.registry.approval import check_approval
+from hotset.residency import invariants
+from hotset.residency.events import (
+    Count,
+    Counted,
+    Discard,
+    Dispatch,
+    Effect,
+    EngineGone,
+    Event,
+    Load,
+    Loaded,
+    LoadFailed,
+    Lost,
+    Permitted,
+    Refuse,
+    Released,
+    Requested,
+    Unload,
+    Unloaded,
+)
+from hotset.residency.residency import Residency
+from hotset.telemetry.metrics import Metrics
+from hotset.worker.lease_ticket import LeaseTicket
+from hotset.worker.local_store import LocalStore
+from hotset.worker.settings import WorkerSettings
+
+_log = logging.getLogger(__name__)
+_REFUSALS: dict[str, type[HotsetError]] = {
+    error.code: error for error in (SlotsFullError, LoadFailedError, ModelNotFoundError, EngineUnavailableError)
+}
+_EngineEffect = Load | Unload | Count | Discard
+
+
+class EngineLife:
+    """Everything an agent holds for one engine that serves."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        facts: EngineFacts,
+        store: LocalStore,
+        reviewer_keys: Mapping[str, Ed25519PublicKey],
+        *,
+        settings: WorkerSettings,
+        clock: Clock,
+        metrics: Metrics,
+    ) -> None:
+        self.engine = engine
+        self.facts = facts
+        self._store = store
+        self._reviewer_keys = reviewer_keys
+        self._settings = settings
+        self._clock = clock
+        self._metrics = metrics
+        self._residency = Residency(
+            num_slots=facts.num_slots,
+            warm_bytes_max=settings.warm_bytes_max,
+            load_retry_s=settings.load_retry_s,
+        )
+        self._records: Mapping[EngineName, VersionRecord] = {}
+        self._waiting: dict[RequestId, asyncio.Future[None]] = {}
+        self._effects: asyncio.Queue[_EngineEffect] = asyncio.Queue()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    # --- what the agent asks ---------------------------------------------------------------------------
+
+    def permit(self, records: Mapping[EngineName, VersionRecord]) -> None:
+        """Serve these versions from now on, and no others."""
+        self._records = records
+        self._tell(Permitted(frozenset(records)))
+
+    async def submit(self, work: Work, name: EngineName | None) -> LeaseTicket:
+        """Accept the work once its version is in a slot; see `core.ports.Agent.submit`."""
+        assert work.generate.engine_name == name, "I1: the request is not for its own route"
+        request = work.request_id
+        dispatched: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[request] = dispatched
+        began_s = self._clock.monotonic_s()
+        self._metrics.lookup(self._tier(name))
+        self._tell(Requested(request, name))
+        lane: Lane = "hot" if dispatched.done() else "loading"
+        try:
+            async with asyncio.timeout(self._settings.load_timeout_s):
+                await dispatched
+        except TimeoutError as error:
+            self._tell(Released(request))
+            raise LoadFailedError("The adapter was not ready in time.") from error
+        except asyncio.CancelledError:
+            self._tell(Released(request))
+            raise
+        finally:
+            self._waiting.pop(request, None)
+        waited_s = self._clock.monotonic_s() - began_s
+        stream = self.engine.generate(work.generate)
+        return LeaseTicket(stream, request, self._release, lane=lane, load_seconds=waited_s)
+
+    def num_leases(self) -> int:
+        """Requests that wait or run here."""
+        return len(self._residency.state.leases)
+
+    async def drained(self) -> None:
+        """Return once no request waits or runs."""
+        await self._idle.wait()
+
+    async def run_effects(self) -> None:
+        """Carry out effects on the engine, one at a time, in order, until cancelled."""
+        while True:
+            effect = await self._effects.get()
+            event = await self._carry_out(effect)
+            if event is not None:
+                self._tell(event)
+
+    def end(self) -> None:
+        """The engine is gone: refuse who waits. Those that run hear it from their streams."""
+        self._tell(EngineGone())
+
+    # --- residency -------------------------------------------------------------------------------------
+
+    def _tell(self, event: Event) -> None:
+        effects = self._residency.handle(event, self._clock.monotonic_s())
+        if self._settings.check_invariants:
+            invariants.check(self._residency.state)
+        if self._residency.state.leases:
+            self._idle.clear()
+        else:
+            self._idle.set()
+        for effect in effects:
+            self._take(effect)
+
+    def _take(self, effect: Effect) -> None:
+        match effect:
+            case Dispatch(request):
+                self._settle(request, None)
+            case Refuse(request, code, message):
+                self._settle(request, _REFUSALS[code](message or None))
+            case Load() | Unload() | Count() | Discard():
+                self._effects.put_nowait(effect)
+
+    def _settle(self, request: RequestId, refusal: HotsetError | None) -> None:
+        waiting = self._waiting.get(request)
+        if waiting is None or waiting.done():
+            return
+        if refusal is None:
+            waiting.set_result(None)
+        else:
+            waiting.set_exception(refusal)
+
+    def _release(self, request: RequestId) -> None:
+        self._tell(Released(request))
+
+    def _tier(self, name: EngineName | None) -> str:
+        if name is None or self._residency.is_hot(name):
+            return "hot"
+        return "warm" if name in self._residency.state.warm else "cold"
+
+    # --- effects ---------------------------------------------------------------------------------------
+
+    async def _carry_out(self, effect: _EngineEffect) -> Event | None:
+        """Run one effect; None where the engine died over it, or nothing is to be told."""
+        with contextlib.suppress(EngineUnavailableError):  # whoever waits for the engine's death ends this life
+            match effect:
+                case Load(slot, name):
+                    return await self._load(slot, name)
+                case Unload(slot, name):
+                    return await self._unload(slot, name)
+                case Count():
+                    return await self._count()
+                case Discard(name):
+                    await asyncio.to_thread(self._store.discard, name)
+        return None
+
+    async def _load(self, slot: int, name: EngineName) -> Event:
+        record = self._records.get(name)
+        if record is None:
+            return LoadFailed(slot, name, ModelNotFoundError.code, "")
+        began_s = self._clock.monotonic_s()
+        tier = "warm" if self._store.holds(name) else "cold"
+        num_bytes = sum(entry.size_bytes for entry in record.manifest.files)
+        try:
+            load = await asyncio.to_thread(self._fetch, record)
+            async with asyncio.timeout(self._settings.effect_timeout_s):
+                await self.engine.load(load)
+        except TimeoutError:
+            return Lost(slot, name, num_bytes)
+        except EngineUnavailableError:
+            raise
+        except (HotsetError, OSError) as error:
+            _log.error("load failed", extra={"version": str(record.ref), "reason": str(error)})
+            return LoadFailed(slot, name, LoadFailedError.code, "")
+        seconds = self._clock.monotonic_s() - began_s
+        self._metrics.load_done(tier, record.manifest.rank_max, seconds)
+        _log.info("loaded", extra={"version": str(record.ref), "tier": tier, "seconds": round(seconds, 4)})
+        return Loaded(slot, name, num_bytes)
+
+    def _fetch(self, record: VersionRecord) -> AdapterLoad:
+        """Check approval and bytes; runs on a thread."""
+        return self._store.materialise(check_approval(record, self._reviewer_keys))
+
+    async def _unload(self, slot: int, name: EngineName) -> Event:
+        try:
+            async with asyncio.timeout(self._settings.effect_timeout_s):
+                await self.engine.unload(name)
+        except (TimeoutError, LoadFailedError):
+            return Lost(slot, name)
+        self._metrics.evicted("room" if name in self._records else "withdrawn")
+        return Unloaded(slot, name)
+
+    async def _count(self) -> Event | None:
+        try:
+            async with asyncio.timeout(self._settings.effect_timeout_s):
+                inventory = await self.engine.inventory()
+        except TimeoutError:
+            _log.error("the engine does not answer; it is ended")
+            await self.engine.stop()
+            return None
+        return Counted(frozenset(inventory.loaded))

@@ -1,0 +1,84 @@
+"""The worker's warm tier: one folder a version, filled only with bytes that match an approved record.
+
+Every file is hashed on its way in and hashed again before every load. The folder's name is the engine name, so one
+path never stands for two sets of bytes. What a former life left is deleted at start: a copy costs little, and nothing
+that this process did not check is ever used.
+"""
+
+import shutil
+from pathlib import Path
+
+from hotset.core.errors import DigestMismatchError
+from hotset.core.ids import EngineName, engine_name
+from hotset.core.messages import AdapterLoad
+from hotset.registry.approval import ApprovedVersion
+from hotset.storage.blobs import BlobStore
+from hotset.storage.hashing import hash_file
+
+_FOLDER_MODE = 0o700
+
+
+class LocalStore:
+    """Verified files of versions on this worker's disk. Calls block; run them off the event loop, one at a time."""
+
+    def __init__(self, root: Path, blobs: BlobStore) -> None:
+        self._root = root
+        self._blobs = blobs
+
+    def open(self) -> None:
+        """Make the folder, empty."""
+        shutil.rmtree(self._root, ignore_errors=True)
+        self._root.mkdir(mode=_FOLDER_MODE, parents=True)
+
+    def holds(self, name: EngineName) -> bool:
+        """Whether the version's files are here."""
+        return (self._root / name).is_dir()
+
+    def materialise(self, approved: ApprovedVersion) -> AdapterLoad:
+        """Bring a version's files here if they are not, check every byte, and return what to tell the engine.
+
+        Raises:
+            DigestMismatchError: the trusted store's bytes or the local ones are not the approved ones; the local
+                folder is gone then.
+            OSError: the disk is full or broken.
+        """
+        record = approved.record
+        name = engine_name(record.route)
+        assert name is not None
+        folder = self._root / name
+        if not self._intact(folder, approved):
+            self.discard(name)
+            self._fetch(folder, approved)
+        return AdapterLoad(
+            engine_name=name,
+            folder=str(folder),
+            files={entry.name: entry.digest for entry in record.manifest.files},
+            modules=record.manifest.modules,
+        )
+
+    def discard(self, name: EngineName) -> None:
+        """Delete a version's files; harmless where there are none."""
+        shutil.rmtree(self._root / name, ignore_errors=True)
+
+    def _fetch(self, folder: Path, approved: ApprovedVersion) -> None:
+        part = folder.with_name(folder.name + ".part")
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(mode=_FOLDER_MODE)
+        try:
+            for entry in approved.record.manifest.files:
+                self._blobs.copy_verified(entry.digest, part / entry.name)
+            part.rename(folder)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+
+    def _intact(self, folder: Path, approved: ApprovedVersion) -> bool:
+        """Whether the folder holds exactly the approved bytes."""
+        if not folder.is_dir() or folder.is_symlink():
+            return False
+        expected = {entry.name: entry.digest for entry in approved.record.manifest.files}
+        if {path.name for path in folder.iterdir()} != set(expected):
+            return False
+        try:
+            return all(hash_file(folder / name)[0] == digest for name, digest in expected.items())
+        except (OSError, DigestMismatchError):
+            return False

@@ -1,0 +1,24 @@
+"""The worker's settings, filled by `cli.config`."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """How an agent runs its engine."""
+
+    #: Bytes of version files kept in the local store beside those of versions in slots.
+    warm_bytes_max: int = 4 << 30
+    #: Longest wait of one request for its version's slot, fetch and load together.
+    load_timeout_s: float = 120.0
+    #: Longest single answer of the engine to a load, unload or count before its outcome counts as lost.
+    effect_timeout_s: float = 60.0
+    #: A version whose load failed is refused for this long without another try.
+    load_retry_s: float = 5.0
+    #: First and longest pause before a dead engine is started again; it doubles from one to the other.
+    restart_pause_min_s: float = 0.5
+    restart_pause_max_s: float = 30.0
+    #: How long running requests may go on once the agent is told to stop.
+    drain_timeout_s: float = 30.0
+    #: Check residency's invariants after every event. Cheap up to some hundred requests; always on in tests.
+    check_invariants: bool = False

@@ -1,0 +1,135 @@
+"""Residency under any order of requests, releases, outcomes and losses: invariants hold, nobody waits for ever."""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, precondition, rule
+
+from hotset.core.ids import EngineName, RequestId
+from hotset.residency import invariants
+from hotset.residency.events import (
+    Count,
+    Counted,
+    Discard,
+    Dispatch,
+    EngineGone,
+    Event,
+    Load,
+    Loaded,
+    LoadFailed,
+    Lost,
+    Permitted,
+    Refuse,
+    Released,
+    Requested,
+    Unload,
+    Unloaded,
+)
+from hotset.residency.residency import Residency
+
+NAMES = [EngineName(f"hs-{index}") for index in range(6)]
+
+
+class ResidencyMachine(RuleBasedStateMachine):
+    """An engine of 3 slots that does what it is asked, in order, or loses it; and clients that come and go."""
+
+    requests = Bundle("requests")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.residency = Residency(num_slots=3, warm_bytes_max=40, load_retry_s=2.0)
+        self.now_s = 0.0
+        self.num_asked = 0
+        self.engine: set[EngineName] = set()
+        self.todo: list[Load | Unload | Count | Discard] = []
+        self.files: set[EngineName] = set()
+        self.running: dict[RequestId, EngineName | None] = {}
+        self.asked: dict[RequestId, EngineName | None] = {}
+        self.tell(Permitted(frozenset(NAMES)))
+
+    def tell(self, event: Event) -> None:
+        self.now_s += 0.5
+        for effect in self.residency.handle(event, self.now_s):
+            match effect:
+                case Dispatch(request):
+                    name = self.asked[request]
+                    assert name is None or name in self.engine, "dispatched to a version that is not loaded"
+                    self.running[request] = name
+                case Refuse(request):
+                    assert request not in self.running
+                    del self.asked[request]
+                case Load() | Unload() | Count() | Discard():
+                    self.todo.append(effect)
+
+    @rule(target=requests, name=st.sampled_from([None, *NAMES]))
+    def ask(self, name: EngineName | None) -> RequestId:
+        self.num_asked += 1
+        request = RequestId(f"r{self.num_asked}")
+        self.asked[request] = name
+        self.tell(Requested(request, name))
+        return request
+
+    @rule(request=consumes(requests))
+    def release(self, request: RequestId) -> None:
+        self.running.pop(request, None)
+        self.asked.pop(request, None)
+        self.tell(Released(request))
+
+    @precondition(lambda self: self.todo)
+    @rule(fate=st.sampled_from(["done", "done", "done", "failed", "lost before", "lost after"]))
+    def carry_out(self, fate: str) -> None:
+        match self.todo.pop(0):
+            case Load(slot, name) if fate == "failed":
+                self.files.add(name)
+                self.tell(LoadFailed(slot, name, "load_failed", ""))
+            case Load(slot, name):
+                if fate != "lost before":
+                    assert len(self.engine | {name}) <= 3, "the engine has no such slot"
+                    self.engine.add(name)
+                self.files.add(name)
+                self.tell(Loaded(slot, name, 10) if fate == "done" else Lost(slot, name))
+            case Unload(slot, name):
+                assert name not in self.running.values(), "I3: unloaded under a running request"
+                if fate != "lost before":
+                    self.engine.discard(name)
+                self.tell(Unloaded(slot, name) if fate in ("done", "failed") else Lost(slot, name))
+            case Count():
+                self.tell(Counted(frozenset(self.engine)))
+            case Discard(name):
+                assert name not in self.engine, "I12: files deleted while the engine may read them"
+                self.files.discard(name)
+
+    @rule(names=st.sets(st.sampled_from(NAMES)))
+    def permit(self, names: set[EngineName]) -> None:
+        self.tell(Permitted(frozenset(names)))
+
+    @rule()
+    def engine_dies(self) -> None:
+        self.engine.clear()
+        self.todo.clear()
+        self.running.clear()
+        self.tell(EngineGone())
+
+    @invariant()
+    def totals_agree(self) -> None:
+        invariants.check(self.residency.state)
+
+    @invariant()
+    def slots_bound_what_runs(self) -> None:
+        """I4."""
+        assert len({name for name in self.running.values() if name}) <= 3
+
+    def teardown(self) -> None:
+        """Once the engine has answered everything, nobody waits."""
+        for _ in range(200):
+            if not self.todo:
+                break
+            self.carry_out("done")
+        assert not self.todo
+        waiting = [
+            r for r, lease in self.residency.state.leases.items() if not lease.running and lease.slot is not None
+        ]
+        assert not waiting
+
+
+TestResidencyMachine = ResidencyMachine.TestCase
+TestResidencyMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None, derandomize=True)

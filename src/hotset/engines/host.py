@@ -70,9 +70,25 @@ def make_engine(spec: EngineSpec) -> StepEngine:
             rank_max=spec.rank_max,
             num_waiting_max=spec.num_waiting_max,
         )
-    from hotset.engines.embedded.engine import make_embedded_engine  # torch, only in this process
+    from hotset.engines.embedded.engine import EmbeddedEngine  # torch, only in this process
+    from hotset.engines.embedded.settings import EmbeddedSettings
 
-    return make_embedded_engine(spec)
+    return EmbeddedEngine(
+        EmbeddedSettings(
+            base_folder=spec.base_folder,
+            base=spec.base,
+            dtype=spec.dtype,
+            num_slots=spec.num_slots,
+            rank_max=spec.rank_max,
+            model_len_max=spec.model_len_max,
+            num_sequences_max=spec.num_sequences_max,
+            num_waiting_max=spec.num_waiting_max,
+            kv_bytes_max=spec.kv_bytes_max,
+            step_tokens_max=spec.step_tokens_max,
+            num_threads=spec.num_threads,
+            seed=spec.seed,
+        )
+    )
 
 
 class Host:

@@ -38,14 +38,14 @@ class EngineSpec(msgspec.Struct, frozen=True, kw_only=True):
     num_slots: int = 8
     rank_max: int = 64
     #: ``auto`` picks bfloat16 where the processor has it, else float32.
-    dtype: str = "auto"
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     #: 0 is the model's own context.
     model_len_max: int = 0
     num_sequences_max: int = 64
     #: Bytes of KV cache.
     kv_bytes_max: int = 1 << 30
     #: Prompt tokens computed in one step, over all requests.
-    step_tokens_max: int = 512
+    step_tokens_max: int = 256
     #: Requests queued inside the engine.
     num_waiting_max: int = 4096
     #: 0 is PyTorch's own choice.

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from hotset.core.base import BaseVersion
 from hotset.core.clock import Clock
-from hotset.core.errors import EngineUnavailableError, ModelNotFoundError, ShuttingDownError
+from hotset.core.errors import DigestMismatchError, EngineUnavailableError, ModelNotFoundError, ShuttingDownError
 from hotset.core.ids import EngineName, engine_name
 from hotset.core.messages import EngineFacts
 from hotset.core.ports import Ticket, Work
@@ -34,6 +34,7 @@ class LocalAgent:
         store: LocalStore,
         reviewer_keys: Mapping[str, Ed25519PublicKey],
         *,
+        check_base: Callable[[], None],
         settings: WorkerSettings,
         clock: Clock,
         metrics: Metrics,
@@ -45,6 +46,8 @@ class LocalAgent:
             make_engine: Makes a fresh engine, not yet started; called again after each death.
             store: This worker's local store.
             reviewer_keys: Public keys whose approvals count, by key id; read from disk by this process.
+            check_base: Raises `DigestMismatchError` where the base's files are no longer those of its digest;
+                called on a thread before each start of an engine.
             settings: Limits and pauses.
             clock: Where time comes from.
             metrics: Where to count.
@@ -53,6 +56,7 @@ class LocalAgent:
         self._make_engine = make_engine
         self._store = store
         self._reviewer_keys = reviewer_keys
+        self._check_base = check_base
         self._settings = settings
         self._clock = clock
         self._metrics = metrics
@@ -113,8 +117,9 @@ class LocalAgent:
         while not self._stopping:
             engine = self._make_engine()
             try:
+                await asyncio.to_thread(self._check_base)
                 facts = await engine.start()
-            except EngineUnavailableError as error:
+            except (EngineUnavailableError, DigestMismatchError) as error:
                 _log.error("engine did not start", extra={"base": self.base.name, "reason": str(error)})
             else:
                 pause_s = self._settings.restart_pause_min_s

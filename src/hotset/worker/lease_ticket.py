@@ -16,8 +16,9 @@ class LeaseTicket:
         stream: EngineStream,
         request: RequestId,
         release: Callable[[RequestId], None],
+        *,
         lane: Lane,
-        waited_s: float,
+        load_seconds: float,
     ) -> None:
         self._stream = stream
         self._request = request

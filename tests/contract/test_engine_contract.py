@@ -1,0 +1,256 @@
+"""What every engine behind the port promises, run on the instant engine and on the embedded one alike."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from hotset.core.errors import EngineUnavailableError, LoadFailedError
+from hotset.core.ids import EngineName, RequestId
+from hotset.core.messages import (
+    AdapterLoad,
+    Delta,
+    EngineEvent,
+    Failed,
+    Finished,
+    Generate,
+    Message,
+    Sampling,
+    Score,
+    Started,
+)
+from hotset.engines.hosted import HostedEngine
+from hotset.engines.wire import EngineSpec
+from hotset.registry.verify import VerifyPolicy, verify
+from hotset.storage.folder import open_artifact
+from tests.support.adapters import make_adapter, tiny_base_shape, tiny_base_version
+from tests.support.bases import make_tiny_base
+
+A, B, C = (EngineName("hs-" + letter * 32) for letter in "abc")
+KINDS = ("instant", "embedded")
+
+
+class World:
+    """A tiny base, three adapters, and engines over them."""
+
+    def __init__(self, kind: str, root: Path) -> None:
+        self.kind = kind
+        self.base_folder = root / "base"
+        make_tiny_base(self.base_folder)
+        self.base = tiny_base_version()
+        self.loads: dict[EngineName, AdapterLoad] = {}
+        for seed, name in enumerate((A, B, C)):
+            folder = root / name
+            make_adapter(folder, tiny_base_shape(), seed=seed, rank=4 + 4 * seed)
+            with open_artifact(folder) as artifact:
+                verified = verify(artifact, self.base, VerifyPolicy(rank_max=16, dtype="float32"))
+            self.loads[name] = AdapterLoad(
+                engine_name=name,
+                folder=str(folder),
+                files={entry.name: entry.digest for entry in verified.manifest.files},
+                modules=verified.manifest.modules,
+            )
+
+    @asynccontextmanager
+    async def engine(self) -> AsyncIterator[HostedEngine]:
+        spec = EngineSpec(
+            kind="instant" if self.kind == "instant" else "embedded",
+            base=self.base,
+            base_folder=str(self.base_folder),
+            num_slots=2,
+            rank_max=16,
+            dtype="float32",
+            kv_bytes_max=8 << 20,
+            num_threads=1,
+        )
+        engine = HostedEngine(spec, start_timeout_s=90)
+        facts = await engine.start()
+        assert (facts.base, facts.num_slots) == (self.base.digest, 2)
+        try:
+            yield engine
+        finally:
+            await engine.stop()
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> World:
+    return World(request.param, tmp_path_factory.mktemp(request.param))
+
+
+def run(world: World, scenario: Callable[[World, HostedEngine], Awaitable[None]]) -> None:
+    async def body() -> None:
+        async with asyncio.timeout(100), world.engine() as engine:
+            await scenario(world, engine)
+
+    asyncio.run(body())
+
+
+def ask(name: EngineName | None, number: int = 0, *, max_tokens: int = 8) -> Generate:
+    return Generate(
+        request_id=RequestId(f"r-{name}-{number}"),
+        engine_name=name,
+        cache_salt="",
+        sampling=Sampling(temperature=0.0, max_tokens=max_tokens, ignore_eos=True),
+        messages=(Message(role="user", content="hello there"),),
+    )
+
+
+async def collect(engine: HostedEngine, request: Generate) -> list[EngineEvent]:
+    stream = engine.generate(request)
+    events: list[EngineEvent] = []
+    while ready := await stream.events():
+        events.extend(ready)
+    return events
+
+
+def text_of(events: list[EngineEvent]) -> str:
+    return "".join(event.text for event in events if isinstance(event, Delta))
+
+
+def test_an_answer_starts_flows_and_finishes(world: World) -> None:
+    async def scenario(world: World, engine: HostedEngine) -> None:
+        events = await collect(engine, ask(None))
+        assert isinstance(events[0], Started)
+        assert events[0].prompt_tokens > 0
+        assert isinstance(events[-1], Finished)
+        deltas = [event for event in events if isinstance(event, Delta)]
+        assert len(deltas) == len(events) - 2
+        assert sum(delta.num_tokens for delta in deltas) == events[-1].completion_tokens == 8
+        assert deltas[-1].finish_reason == "length"
+
+    run(world, scenario)
+
+
+def test_each_version_answers_as_itself_alone_and_together(world: World) -> None:
+    async def scenario(world: World, engine: HostedEngine) -> None:
+        for name in (A, B):
+            report = await engine.load(world.loads[name])
+            assert report.num_modules == len(world.loads[name].modules)
+        alone = {name: text_of(await collect(engine, ask(name))) for name in (None, A, B)}
+        assert len(set(alone.values())) == 3
+        requests = [ask(name, number) for number in range(1, 4) for name in (A, None, B)]
+        answers = await asyncio.gather(*(collect(engine, request) for request in requests))
+        for request, events in zip(requests, answers, strict=True):
+            assert text_of(events) == alone[request.engine_name]
+
+    run(world, scenario)
+
+
+def test_a_name_that_is_not_loaded_fails_and_never_falls_back(world: World) -> None:
+    async def scenario(world: World, engine: HostedEngine) -> None:
+        events = await collect(engine, ask(A))
+        assert len(events) == 1
+        assert isinstance(events[0], Failed)
+        assert events[0].code == "load_failed"
+
+    run(world, scenario)
+
+
+def test_loads_are_bounded_idempotent_and_undone_by_unload(world: World) -> None:
+    async def scenario(world: World, engine: HostedEngine) -> None:
+        await engine.load(world.loads[A])
+        await engine.load(world.loads[A])
+        await engine.load(world.loads[B])
+        with pytest.raises(LoadFailedError):
+            await engine.load(world.loads[C])
+        assert set((await engine.inventory()).loaded) == {A, B}
+        await engine.unload(A)
+        await engine.unload(A)
+        await engine.load(world.loads[C])
+        assert set((await engine.inventory()).loaded) == {B, C}
+        assert isinstance((await collect(engine, ask(A)))[0], Failed)
+
+    run(world, scenario)
+
+
+def test_a_reload_answers_as_the_first_load_did(world: World) -> None:
+    async def scenario(world: World, engine: HostedEngine) -> None:
+        await engine.load(world.loads[A])
+        first = text_of(await collect(engine, ask(A)))
+        await engine.unload(A)
+        await engine.load(world.loads[C])
+        await engine.load(world.loads[B])
+        await engine.unload(C)
+        await engine.load(world.loads[A])
+        assert text_of(await collect(engine, ask(A, 1))) == first
+
+    run(world, scenario)
+
+
+def test_an_abort_is_confirmed_and_leaves_nothing(world: World) -> None:
+    async def scenario(world: World, engine: HostedEngine) -> None:
+        await engine.load(world.loads[A])
+        stream = engine.generate(ask(A, max_tokens=400))
+        assert isinstance((await stream.events())[0], Started)
+        await stream.abort()
+        await stream.abort()
+        inventory = await engine.inventory()
+        assert (inventory.running, inventory.kv_blocks_used) == ((), 0)
+        await engine.unload(A)
+        await engine.abort(RequestId("nobody"))
+
+    run(world, scenario)
+
+
+def test_scores_are_one_log_probability_a_token_after_the_first(world: World) -> None:
+    async def scenario(world: World, engine: HostedEngine) -> None:
+        await engine.load(world.loads[A])
+        texts = ("one two three", "four five")
+        base = await engine.score(Score(engine_name=None, texts=texts))
+        adapted = await engine.score(Score(engine_name=A, texts=texts))
+        assert [len(s) for s in base] == [len(s) for s in adapted]
+        assert all(value <= 0 for scores in (*base, *adapted) for value in scores)
+        assert base != adapted
+        with pytest.raises(LoadFailedError):
+            await engine.score(Score(engine_name=B, texts=texts))
+
+    run(world, scenario)
+
+
+def test_a_killed_engine_fails_what_runs_and_says_so(world: World) -> None:
+    async def scenario(world: World, engine: HostedEngine) -> None:
+        assert engine.pid is not None
+        stream = engine.generate(ask(None, max_tokens=900))
+        await stream.events()
+        await engine.stop()
+        assert "gone" in await engine.wait_gone()
+        events: list[EngineEvent] = []
+        while ready := await stream.events():
+            events.extend(ready)
+        assert isinstance(events[-1], Failed | Finished)
+        assert isinstance((await collect(engine, ask(None, 2)))[0], Failed)
+        with pytest.raises(EngineUnavailableError):
+            await engine.inventory()
+
+    run(world, scenario)
+
+
+@pytest.mark.parametrize("fault", ["other bytes", "no file"])
+def test_the_embedded_engine_loads_only_the_bytes_it_was_promised(fault: str, tmp_path: Path) -> None:
+    async def scenario(world: World, engine: HostedEngine) -> None:
+        load = world.loads[A]
+        if fault == "other bytes":
+            weights = Path(load.folder) / "adapter_model.safetensors"
+            changed = bytearray(weights.read_bytes())
+            changed[-1] ^= 1
+            weights.write_bytes(changed)
+        else:
+            (Path(load.folder) / "adapter_model.safetensors").unlink()
+        with pytest.raises(LoadFailedError):
+            await engine.load(load)
+        await engine.load(world.loads[B])
+        assert (await engine.inventory()).loaded == (B,)
+
+    run(World("embedded", tmp_path), scenario)
+
+
+def test_an_engine_that_can_not_start_says_why(tmp_path: Path) -> None:
+    spec = EngineSpec(kind="embedded", base=tiny_base_version(), base_folder=str(tmp_path / "nowhere"))
+
+    async def body() -> None:
+        with pytest.raises(EngineUnavailableError, match="nowhere"):
+            await HostedEngine(spec, start_timeout_s=90).start()
+
+    asyncio.run(body())

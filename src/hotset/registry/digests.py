@@ -11,7 +11,10 @@ def version_digest(base: Digest, files: tuple[FileEntry, ...]) -> Digest:
 
     Independent of file order; changes with any byte of any file and with the base version.
     """
-    lines = [base, *(f"{entry.name}\x00{entry.size_bytes}\x00{entry.digest}" for entry in sorted(files, key=lambda e: e.name))]
+    lines = [
+        base,
+        *(f"{entry.name}\x00{entry.size_bytes}\x00{entry.digest}" for entry in sorted(files, key=lambda e: e.name)),
+    ]
     return Digest("sha256:" + hashlib.sha256("\n".join(lines).encode()).hexdigest())
 
 

@@ -164,6 +164,8 @@ class Exchange:
 
     async def _tell(self, error: Exception) -> None:
         problem = problem_of(error, self._account.request_id)
+        if problem.status >= 500 and isinstance(error, HotsetError):
+            _log.warning("%s: %s", error.code, error.message, extra=of_request(self._account.request_id))
         if self._outlet.has_begun:
             await self._outlet.write(event_of(problem), more=False)
         else:

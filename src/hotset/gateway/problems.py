@@ -104,14 +104,16 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def problem_of(error: BaseException, request_id: RequestId) -> Problem:
     """Return what a client is told of an error; of one outside the tree, nothing but that it happened.
 
+    An outage is told in the leaf's own words, never in those of whoever met it: they may name paths and engines.
+
     Args:
         error: The leaf, or any other exception, which becomes a 500 without detail.
         request_id: By which the operator finds the rest in the logs.
     """
+    status, code, message, param = 500, "internal", "The server failed to serve the request.", None
     if isinstance(error, HotsetError) and type(error) in STATUSES:
-        status, code, message, param = STATUSES[type(error)], error.code, error.message, error.param
-    else:
-        status, code, message, param = 500, "internal", "The server failed to serve the request.", None
+        status, code, param = STATUSES[type(error)], error.code, error.param
+        message = _ENGINE_NAME.sub("the model", error.message) if status < 500 else type(error)().message
     return Problem(
         type=f"urn:hotset:error:{code}",
         title=_TITLES[status],
@@ -161,8 +163,8 @@ def engine_error(code: str, message: str, param: str | None) -> HotsetError:
     """
     leaf = _FROM_ENGINE.get(code, errors.EngineFailedError)
     if leaf in _ENGINE_SPEAKS:
-        return leaf(_ENGINE_NAME.sub("the model", message)[:_ENGINE_MESSAGE_CHARS_MAX], param=param)
-    return leaf()
+        return leaf(message[:_ENGINE_MESSAGE_CHARS_MAX], param=param)
+    return leaf() if issubclass(leaf, AdmissionError) else leaf(f"{code}: {message}")
 
 
 def _openai_type(status: int) -> str:

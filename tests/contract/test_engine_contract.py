@@ -213,10 +213,9 @@ def test_a_killed_engine_fails_what_runs_and_says_so(world: World) -> None:
     async def scenario(world: World, engine: HostedEngine) -> None:
         assert engine.pid is not None
         stream = engine.generate(ask(None, max_tokens=900))
-        await stream.events()
+        events = await stream.events()
         await engine.stop()
         assert "gone" in await engine.wait_gone()
-        events: list[EngineEvent] = []
         while ready := await stream.events():
             events.extend(ready)
         assert isinstance(events[-1], Failed | Finished)

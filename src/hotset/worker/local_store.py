@@ -49,12 +49,7 @@ class LocalStore:
         if not self._intact(folder, approved):
             self.discard(name)
             self._fetch(folder, approved)
-        return AdapterLoad(
-            engine_name=name,
-            folder=str(folder),
-            files={entry.name: entry.digest for entry in record.manifest.files},
-            modules=record.manifest.modules,
-        )
+        return approved.load_from(str(folder))
 
     def discard(self, name: EngineName) -> None:
         """Delete a version's files; harmless where there are none."""

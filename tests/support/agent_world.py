@@ -1,0 +1,154 @@
+"""One agent over an instant engine in a process of its own, with versions that are really stored and signed."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from hotset.core.clock import SystemClock
+from hotset.core.ids import Digest, EngineName, KeyId, RequestId, Route, TenantId, engine_name
+from hotset.core.messages import Delta, EngineEvent, Generate, Message, ModuleSpec, Sampling
+from hotset.core.ports import Ticket, Work
+from hotset.core.snapshot import RoutingSnapshot
+from hotset.core.versions import FileEntry, Manifest, VersionRecord
+from hotset.engines.hosted import HostedEngine
+from hotset.engines.wire import EngineSpec
+from hotset.registry.approval import reviewer_key_id, sign_approval
+from hotset.registry.digests import version_digest
+from hotset.storage.blobs import BlobStore
+from hotset.telemetry.metrics import Metrics
+from hotset.worker.agent import LocalAgent
+from hotset.worker.local_store import LocalStore
+from hotset.worker.settings import WorkerSettings
+from tests.support.adapters import tiny_base_version
+
+REVIEWER = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+TENANT = TenantId("acme")
+
+
+class AgentWorld:
+    """Versions ``acme/a@1``, ``acme/b@1`` …; `records` is what the next snapshot says."""
+
+    def __init__(self, root: Path, *, num_slots: int = 2, names: str = "abcd", **settings: object) -> None:
+        self.root = root
+        self.base = tiny_base_version()
+        self.blobs = BlobStore(root / "blobs")
+        self.engines: list[HostedEngine] = []
+        self.metrics = Metrics(SystemClock())
+        self.records = {name: self._publish(name) for name in names}
+        self.epoch = 0
+        self.num_requests = 0
+        self.num_slots = num_slots
+        self.agent = LocalAgent(
+            self.base,
+            self._make_engine,
+            LocalStore(root / "worker", self.blobs),
+            {reviewer_key_id(REVIEWER.public_key()): REVIEWER.public_key()},
+            check_base=lambda: None,
+            settings=WorkerSettings(check_invariants=True, restart_pause_min_s=0.01, **settings),  # pyright: ignore
+            clock=SystemClock(),
+            metrics=self.metrics,
+        )
+
+    def _make_engine(self) -> HostedEngine:
+        spec = EngineSpec(kind="instant", base=self.base, base_folder="", num_slots=self.num_slots)
+        self.engines.append(HostedEngine(spec, start_timeout_s=60))
+        return self.engines[-1]
+
+    def _publish(self, name: str) -> VersionRecord:
+        source = self.root / f"{name}.safetensors"
+        source.parent.mkdir(parents=True, exist_ok=True)
+        source.write_bytes(f"weights of {name}".encode() * 100)
+        digest, size = self.blobs.ingest(source)
+        files = (FileEntry(name="adapter_model.safetensors", digest=digest, size_bytes=size),)
+        module = ModuleSpec(module="m", rank=4, alpha=8.0, scaling=2.0, key_a="a", key_b="b", file=files[0].name)
+        record = VersionRecord(
+            owner=TENANT,
+            name=name,
+            number=1,
+            base=self.base.digest,
+            digest=version_digest(self.base.digest, files),
+            manifest=Manifest(files=files, modules=(module,), rank_max=4),
+        )
+        return msgspec.structs.replace(record, approval=sign_approval(REVIEWER, record))
+
+    def route(self, name: str | None) -> Route:
+        return Route(self.base.digest) if name is None else self.records[name].route
+
+    def engine_name(self, name: str) -> EngineName:
+        found = engine_name(self.records[name].route)
+        assert found is not None
+        return found
+
+    def publish_snapshot(self, *names: str) -> None:
+        """Give the agent a snapshot that permits these versions, as `records` has them now."""
+        self.epoch += 1
+        versions = {self.engine_name(name): self.records[name] for name in names}
+        self.agent.apply(RoutingSnapshot(epoch=self.epoch, versions=versions))
+
+    async def submit(self, name: str | None, *, max_tokens: int = 5) -> Ticket:
+        self.num_requests += 1
+        request = RequestId(f"req-{self.num_requests}")
+        route = self.route(name)
+        generate = Generate(
+            request_id=request,
+            engine_name=engine_name(route),
+            cache_salt="",
+            sampling=Sampling(max_tokens=max_tokens),
+            messages=(Message(role="user", content="hi"),),
+        )
+        return await self.agent.submit(Work(request, TENANT, KeyId("k"), route, generate))
+
+    async def answer(self, name: str | None) -> str:
+        return text_of(await finish(await self.submit(name)))
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["AgentWorld"]:
+        """Run the agent, every version permitted, until the block ends."""
+        self.publish_snapshot(*self.records)
+        life = asyncio.create_task(self.agent.run())
+        try:
+            async with asyncio.timeout(60):
+                await self.agent.wait_ready()
+            yield self
+        finally:
+            await self.agent.stop()
+            with contextlib.suppress(asyncio.CancelledError):
+                await life
+
+
+async def finish(ticket: Ticket) -> list[EngineEvent]:
+    """Read a ticket to its end."""
+    events: list[EngineEvent] = []
+    while ready := await ticket.events():
+        events.extend(ready)
+    return events
+
+
+def text_of(events: list[EngineEvent]) -> str:
+    return "".join(event.text for event in events if isinstance(event, Delta))
+
+
+def forged(record: VersionRecord, donor: VersionRecord) -> VersionRecord:
+    """Return a record with another version's approval."""
+    return msgspec.structs.replace(record, approval=donor.approval)
+
+
+def flip_last_byte(path: Path) -> None:
+    """Change a file's content, keeping its size."""
+    path.chmod(0o600)
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 0xFF
+    path.write_bytes(content)
+
+
+def blob_path(world: AgentWorld, name: str) -> Path:
+    """Where the trusted store keeps a version's weights."""
+    digest: Digest = world.records[name].manifest.files[0].digest
+    found = [path for path in (world.root / "blobs").rglob("*") if path.is_file() and digest.endswith(path.name[-40:])]
+    assert len(found) == 1
+    return found[0]

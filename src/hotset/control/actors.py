@@ -1,0 +1,55 @@
+"""Who carries out an operator command, and what their roles allow."""
+
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from hotset.core.errors import InvalidRequestError, PermissionDeniedError
+
+Role = Literal["publisher", "reviewer", "deployer", "admin"]
+ROLES: tuple[Role, ...] = get_args(Role)
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """A person or program behind a command, by the name the audit log keeps."""
+
+    name: str
+    roles: frozenset[Role] = field(default_factory=frozenset[Role])
+    #: On this machine, through the Unix socket or the state folder itself; may name the server's paths.
+    is_local: bool = False
+
+    def require(self, *roles: Role) -> None:
+        """Pass if the actor has one of these roles or is an admin.
+
+        Raises:
+            PermissionDeniedError: it has none of them; the message says which would do.
+        """
+        if not self.roles & {*roles, "admin"}:
+            needed = " or ".join((*roles, "admin") if "admin" not in roles else roles)
+            has = ", ".join(sorted(self.roles)) or "no role"
+            raise PermissionDeniedError(f"This needs the role {needed}; {self.name!r} has {has}.")
+
+    def require_local(self) -> None:
+        """Pass if the actor may name paths of this machine.
+
+        Raises:
+            PermissionDeniedError: the command came over the network.
+        """
+        if not self.is_local:
+            raise PermissionDeniedError("Paths on the server are taken only through its Unix socket.")
+
+
+#: The caller on the Unix socket, or a command that opened the state folder under its lock.
+LOCAL_ADMIN = Actor("local", frozenset(ROLES), is_local=True)
+
+
+def parse_roles(texts: list[str]) -> frozenset[Role]:
+    """Return the roles named by `texts`.
+
+    Raises:
+        InvalidRequestError: none is named, or a word is no role.
+    """
+    roles = frozenset(role for role in ROLES if role in texts)
+    if not roles or len(roles) != len(set(texts)):
+        raise InvalidRequestError(f"Roles are one or more of: {', '.join(ROLES)}.", param="roles")
+    return roles

@@ -1,0 +1,116 @@
+"""Control: every operator command, wired over one state folder.
+
+Commands live in groups by concept (`bases`, `tenancy`, `operators`, `publishing`, `proving`, `approving`,
+`upkeep`), one method a command. Each validates, changes the catalogue in one transaction with its audit entry, and leads to a new
+snapshot for every holder.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import hotset
+from hotset.control.actors import LOCAL_ADMIN
+from hotset.control.approving import Approving
+from hotset.control.bases import BaseCommands
+from hotset.control.commits import Commits
+from hotset.control.operators import Operators
+from hotset.control.prover import Prover
+from hotset.control.proving import Proving
+from hotset.control.publishing import Publishing
+from hotset.control.streaming import Listening
+from hotset.control.tenancy import Tenancy
+from hotset.control.tokens import Entropy, system_entropy
+from hotset.control.upkeep import Upkeep
+from hotset.core.clock import Clock
+from hotset.core.ports import Cutter
+from hotset.core.snapshot import SnapshotHolder
+from hotset.registry.approval import reviewer_key_id
+from hotset.registry.verify import VerifyPolicy
+from hotset.storage.blobs import BlobStore
+from hotset.storage.database import Database
+from hotset.storage.staging import Staging, UploadLimits
+from hotset.storage.state_folder import StateFolder
+
+
+@dataclass(frozen=True, slots=True)
+class ControlSettings:
+    """What an operator may set of control."""
+
+    #: One person may publish and approve the same version.
+    one_person: bool = True
+    #: How errors name the setting above, as the operator would write it.
+    one_person_setting: str = "one_person: true"
+    #: Largest rank that is published, and the dtype whose range values must fit: those of the engines that serve.
+    rank_max: int = 64
+    dtype: str = "bfloat16"
+    uploads: UploadLimits = field(default_factory=UploadLimits)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What opening led to."""
+
+    #: The first admin token, made and shown once in an installation's life.
+    first_token: str | None = field(repr=False)
+
+
+class Control:
+    """The operator plane's commands. The caller holds the state folder's lock."""
+
+    def __init__(
+        self,
+        folder: StateFolder,
+        clock: Clock,
+        prover: Prover,
+        settings: ControlSettings,
+        *,
+        entropy: Entropy = system_entropy,
+    ) -> None:
+        folder.initialise()
+        self._database = Database(folder.database)
+        private_key = folder.reviewer_private_key()
+        store_lock = asyncio.Lock()
+        self.version = hotset.__version__
+        self.is_one_person = settings.one_person
+        self.reviewer_key = reviewer_key_id(private_key.public_key())
+        self.blobs = BlobStore(folder.blobs)
+        self.staging = Staging(folder.staging, settings.uploads)
+        self.listening = Listening()
+        self.commits = Commits(self._database, clock)
+        self.bases = BaseCommands(self.commits)
+        self.tenancy = Tenancy(self.commits, entropy)
+        self.operators = Operators(self.commits, entropy)
+        policy = VerifyPolicy(settings.rank_max, settings.dtype)
+        self.publishing = Publishing(self.commits, self.blobs, self.staging, store_lock, policy)
+        self.proving = Proving(self.commits, self.blobs, self.staging, prover)
+        self.approving = Approving(
+            self.commits,
+            self.blobs,
+            store_lock,
+            private_key=private_key,
+            reviewer_keys=folder.reviewer_keys(),
+            one_person=settings.one_person,
+            one_person_setting=settings.one_person_setting,
+        )
+        self.upkeep = Upkeep(self.commits, self.blobs, self.staging, store_lock)
+
+    async def open(self) -> Opened:
+        """Migrate the database, clear what a crash left, make the first admin token, build the first snapshot."""
+        await asyncio.to_thread(self._database.migrate)
+        await self.upkeep.collect_garbage(LOCAL_ADMIN, at_start=True)
+        issued = await self.operators.first()
+        await self.commits.publish()
+        return Opened(None if issued is None else issued.token)
+
+    async def close(self) -> None:
+        """Wait for long work to end, then close the database."""
+        await self.listening.finish()
+        await asyncio.to_thread(self._database.close)
+
+    def add_holder(self, holder: SnapshotHolder) -> None:
+        """Give a gateway or agent the current snapshot and every later one."""
+        self.commits.add_holder(holder)
+
+    def add_cutter(self, cutter: Cutter) -> None:
+        """Ask an agent, too, to end running requests when something is withdrawn with `cut`."""
+        self.commits.add_cutter(cutter)

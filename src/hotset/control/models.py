@@ -1,0 +1,397 @@
+"""What the admin API takes and answers: Pydantic models, from which its OpenAPI document is made.
+
+Requests forbid unknown fields. Answers are built from catalogue rows and never hold a token's hash.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+ShortText = Annotated[str, Field(max_length=256)]
+
+
+class Body(BaseModel):
+    """A request body."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Nothing(Body):
+    """An empty object."""
+
+
+class CutBody(Body):
+    """Whether to end what runs as well."""
+
+    cut: bool = False
+
+
+class OperatorBody(Body):
+    """A new operator token."""
+
+    name: ShortText
+    roles: Annotated[list[ShortText], Field(min_length=1, max_length=8)]
+
+
+class BaseBody(Body):
+    """A base model's folder on the server."""
+
+    folder: Annotated[str, Field(min_length=1, max_length=4096)]
+    name: ShortText
+    synonyms: Annotated[list[ShortText], Field(max_length=64)] = []
+
+
+class TenantBody(Body):
+    """A new tenant."""
+
+    tenant: ShortText
+
+
+class KeyBody(Body):
+    """A new API key."""
+
+    tenant: ShortText
+    expires_in_s: float | None = None
+    aliases: Annotated[list[ShortText], Field(max_length=256)] | None = None
+    label: ShortText = ""
+
+
+class GrantBody(Body):
+    """A new alias; exactly one of `adapter` and `base`."""
+
+    tenant: ShortText
+    alias: ShortText | None = None
+    adapter: ShortText | None = None
+    base: ShortText | None = None
+
+
+class SubmissionBody(Body):
+    """What to verify or publish; exactly one of `upload` and `folder`, the latter on the Unix socket only."""
+
+    upload: ShortText | None = None
+    folder: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
+    base: ShortText
+    rank_max: Annotated[int, Field(ge=1, le=4096)] | None = None
+    #: ``ignore_shipped_tokenizer``, ``other_base``; those that were needed are kept with the version.
+    overrides: Annotated[list[ShortText], Field(max_length=8)] = []
+    #: Names of files in the publisher's folder that were not uploaded; they only make a refusal's message better.
+    ignored: Annotated[list[Annotated[str, Field(max_length=1024)]], Field(max_length=1000)] = []
+
+
+class ApproveBody(Body):
+    """How to approve."""
+
+    accept_unprovable: bool = False
+
+
+class QuarantineBody(Body):
+    """Why a version is banned."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=500)]
+    cut: bool = True
+
+
+class Answer(BaseModel):
+    """An answer."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class StatusAnswer(Answer):
+    """The installation at a glance."""
+
+    version: str
+    epoch: int
+    one_person: bool
+    reviewer_key: str
+    num_bases: int
+    num_tenants: int
+    num_adapters: int
+    num_keys: int
+
+
+class OperatorAnswer(Answer):
+    """An operator, without the token."""
+
+    id: str
+    name: str
+    roles: list[str]
+    created_at_s: float
+    revoked_at_s: float | None
+
+
+class IssuedOperatorAnswer(Answer):
+    """An operator with the token, shown this once."""
+
+    operator: OperatorAnswer
+    token: str
+
+
+class OperatorsAnswer(Answer):
+    """Every operator."""
+
+    operators: list[OperatorAnswer]
+
+
+class FreedAnswer(Answer):
+    """What garbage collection removed."""
+
+    num_blobs: int
+    bytes: int
+    num_staging: int
+
+
+class StoreAnswer(Answer):
+    """What hashing the whole store found."""
+
+    num_blobs: int
+    bytes: int
+    damaged: list[str]
+    missing: list[str]
+
+
+class AuditEntryAnswer(Answer):
+    """One operator act."""
+
+    number: int
+    at_s: float
+    actor: str
+    action: str
+    subject: str
+    details: dict[str, Any]
+    hash: str
+
+
+class AuditAnswer(Answer):
+    """A page of the audit log."""
+
+    entries: list[AuditEntryAnswer]
+
+
+class AuditVerdictAnswer(Answer):
+    """Whether the audit log's chain holds."""
+
+    num_entries: int
+    is_intact: bool
+    first_broken: int | None
+
+
+class BaseAnswer(Answer):
+    """A base version."""
+
+    name: str
+    digest: str
+    synonyms: list[str]
+    folder: str
+    family: str
+    num_layers: int
+    hidden_size: int
+    vocab_size: int
+    context_len: int
+    num_files: int
+    created_at_s: float
+
+
+class BasesAnswer(Answer):
+    """Every base version."""
+
+    bases: list[BaseAnswer]
+
+
+class TenantAnswer(Answer):
+    """A tenant and what it has."""
+
+    tenant: str
+    state: Literal["active", "suspended", "removed"]
+    created_at_s: float
+    num_keys: int
+    num_grants: int
+    num_adapters: int
+
+
+class TenantsAnswer(Answer):
+    """Every tenant."""
+
+    tenants: list[TenantAnswer]
+
+
+class KeyAnswer(Answer):
+    """An API key, without the token."""
+
+    id: str
+    tenant: str
+    label: str
+    aliases: list[str] | None
+    created_at_s: float
+    expires_at_s: float | None
+    revoked_at_s: float | None
+
+
+class IssuedKeyAnswer(Answer):
+    """An API key with the token, shown this once."""
+
+    key: KeyAnswer
+    token: str
+
+
+class KeysAnswer(Answer):
+    """Every API key."""
+
+    keys: list[KeyAnswer]
+
+
+class GrantAnswer(Answer):
+    """An alias and what it stands for."""
+
+    tenant: str
+    alias: str
+    adapter: str | None
+    base: str | None
+    created_at_s: float
+
+
+class GrantsAnswer(Answer):
+    """Every alias."""
+
+    grants: list[GrantAnswer]
+
+
+class UploadAnswer(Answer):
+    """A new upload."""
+
+    upload: str
+
+
+class FileAnswer(Answer):
+    """A file as it was received."""
+
+    filename: str
+    size_bytes: int
+    digest: str
+
+
+class WarningAnswer(Answer):
+    """Something a publisher should know."""
+
+    code: str
+    message: str
+
+
+class ModuleAnswer(Answer):
+    """One adapted linear."""
+
+    module: str
+    rank: int
+    alpha: float
+    scaling: float
+
+
+class VerdictAnswer(Answer):
+    """What verify says."""
+
+    verdict: Literal["accepted", "refused"]
+    code: str | None
+    message: str
+    subject: str | None
+    warnings: list[WarningAnswer]
+    digest: str | None
+    modules: list[ModuleAnswer]
+
+
+class VersionFileAnswer(Answer):
+    """One stored file."""
+
+    name: str
+    size_bytes: int
+    digest: str
+
+
+class HistoryAnswer(Answer):
+    """One step of a version's life."""
+
+    state: str
+    reason: str
+    actor: str
+    at_s: float
+
+
+class ProofAnswer(Answer):
+    """One proof."""
+
+    engine: str
+    dtype: str
+    hardware_class: str
+    fingerprint: dict[str, Any]
+    at_s: float
+
+
+class ApprovalAnswer(Answer):
+    """Who approved, when, with which key."""
+
+    reviewer: str
+    reviewer_key: str
+    at_s: float
+
+
+class VersionAnswer(Answer):
+    """A version."""
+
+    ref: str
+    owner: str
+    name: str
+    number: int
+    state: str
+    reason: str
+    base: str
+    digest: str
+    engine_name: str
+    rank_max: int
+    num_modules: int
+    size_bytes: int
+    files: list[VersionFileAnswer]
+    overrides: list[str]
+    warnings: list[WarningAnswer]
+    publisher: str
+    created_at_s: float
+    is_banned: bool
+    is_purged: bool
+    approval: ApprovalAnswer | None
+    history: list[HistoryAnswer]
+    proofs: list[ProofAnswer]
+    is_new: bool = False
+
+
+class AdapterAnswer(Answer):
+    """An adapter and its versions."""
+
+    adapter: str
+    owner: str
+    name: str
+    active: int | None
+    created_at_s: float
+    versions: list[VersionAnswer]
+
+
+class AdaptersAnswer(Answer):
+    """Every adapter."""
+
+    adapters: list[AdapterAnswer]
+
+
+class RequestAnswer(Answer):
+    """What the request log says of one request; never a word of its prompt."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+class ProblemAnswer(Answer):
+    """An error (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    retryable: bool
+    param: str | None = None
+    reason: str | None = None

@@ -1,0 +1,154 @@
+"""Admin API: uploads, adapters, versions."""
+
+from pathlib import Path
+from typing import cast
+
+from hotset.control import models, views
+from hotset.control.control import Control
+from hotset.control.endpoints import Call, Endpoint, Reply, body_chunks
+from hotset.control.publishing import Submission
+from hotset.core.errors import NotFoundError
+from hotset.core.ids import AdapterId, parse_base_name, parse_tenant
+from hotset.storage.catalogue import Catalogue
+from hotset.storage.rows import VersionRow
+
+
+def upload_endpoints(control: Control) -> list[Endpoint]:
+    """Return the endpoints of uploads."""
+
+    async def create(call: Call) -> Reply:
+        call.actor.require("publisher", "reviewer")
+        return Reply(models.UploadAnswer(upload=control.staging.create_upload()), 201)
+
+    async def put(call: Call) -> Reply:
+        call.actor.require("publisher", "reviewer")
+        name = call.param("filename")
+        with control.staging.receive(call.param("upload"), name) as staged:
+            async for chunk in body_chunks(call.request):
+                staged.write(chunk)
+        return Reply(models.FileAnswer(filename=name, size_bytes=staged.size, digest=staged.digest), 201)
+
+    async def discard(call: Call) -> Reply:
+        call.actor.require("publisher", "reviewer")
+        control.staging.discard_upload(call.param("upload"))
+        return Reply(None, 204)
+
+    return [
+        Endpoint("POST", "/uploads", "Start an upload", create, models.UploadAnswer, models.Nothing, 201),
+        Endpoint("PUT", "/uploads/{upload}/{filename}", "Send one file", put, models.FileAnswer, status=201),
+        Endpoint("DELETE", "/uploads/{upload}", "Throw an upload away", discard, None, status=204),
+    ]
+
+
+def adapter_endpoints(control: Control) -> list[Endpoint]:
+    """Return the endpoints that take adapters in and show them."""
+
+    async def verify(call: Call) -> Reply:
+        verdict = await control.publishing.verify(call.actor, _submission(call), call.report)
+        return Reply(views.verdict_answer(verdict))
+
+    async def publish(call: Call) -> Reply:
+        adapter = call.adapter()
+        published = await control.publishing.publish(call.actor, adapter, _submission(call), call.report)
+        answer = await control.commits.read(
+            lambda catalogue: views.version_answer(catalogue, published.row, is_new=published.is_new)
+        )
+        return Reply(answer, 201 if published.is_new else 200)
+
+    async def list_all(call: Call) -> Reply:
+        text = call.query("owner")
+        owner = None if text is None else parse_tenant(text)
+        answers = await control.commits.read(lambda catalogue: views.adapter_answers(catalogue, owner))
+        return Reply(models.AdaptersAnswer(adapters=answers))
+
+    async def show(call: Call) -> Reply:
+        adapter = call.adapter()
+        return Reply(await control.commits.read(lambda catalogue: _adapter(catalogue, adapter)))
+
+    path = "/adapters/{owner}/{name}"
+    return [
+        Endpoint(
+            "POST",
+            "/verify",
+            "Say whether an adapter would be admitted",
+            verify,
+            models.VerdictAnswer,
+            models.SubmissionBody,
+            is_long=True,
+        ),
+        Endpoint(
+            "POST",
+            f"{path}/versions",
+            "Publish a version",
+            publish,
+            models.VersionAnswer,
+            models.SubmissionBody,
+            201,
+            is_long=True,
+        ),
+        Endpoint("GET", "/adapters", "List adapters", list_all, models.AdaptersAnswer, query={"owner": "string"}),
+        Endpoint("GET", path, "Show an adapter", show, models.AdapterAnswer),
+    ]
+
+
+def version_endpoints(control: Control) -> list[Endpoint]:
+    """Return the endpoints of one version's life."""
+
+    async def reply(row: VersionRow) -> Reply:
+        return Reply(await control.commits.read(lambda catalogue: views.version_answer(catalogue, row)))
+
+    async def show(call: Call) -> Reply:
+        return await reply(await control.approving.get(call.version()))
+
+    async def prove(call: Call) -> Reply:
+        return await reply(await control.proving.prove(call.actor, call.version(), call.report))
+
+    async def approve(call: Call) -> Reply:
+        body = cast("models.ApproveBody", call.body)
+        return await reply(
+            await control.approving.approve(call.actor, call.version(), accept_unprovable=body.accept_unprovable)
+        )
+
+    async def promote(call: Call) -> Reply:
+        return await reply(await control.approving.promote(call.actor, call.version()))
+
+    async def retire(call: Call) -> Reply:
+        body = cast("models.CutBody", call.body)
+        return await reply(await control.approving.retire(call.actor, call.version(), cut=body.cut))
+
+    async def quarantine(call: Call) -> Reply:
+        body = cast("models.QuarantineBody", call.body)
+        return await reply(await control.approving.quarantine(call.actor, call.version(), body.reason, cut=body.cut))
+
+    async def purge(call: Call) -> Reply:
+        return await reply(await control.approving.purge(call.actor, call.version()))
+
+    path, answer = "/adapters/{owner}/{name}/versions/{number}", models.VersionAnswer
+    return [
+        Endpoint("GET", path, "Show a version", show, answer),
+        Endpoint("POST", f"{path}/prove", "Prove on an engine", prove, answer, models.Nothing, is_long=True),
+        Endpoint("POST", f"{path}/approve", "Sign that it may be served", approve, answer, models.ApproveBody),
+        Endpoint("POST", f"{path}/promote", "Make it the active one", promote, answer, models.Nothing),
+        Endpoint("POST", f"{path}/retire", "Never serve it again", retire, answer, models.CutBody),
+        Endpoint("POST", f"{path}/quarantine", "Ban its digest", quarantine, answer, models.QuarantineBody),
+        Endpoint("POST", f"{path}/purge", "Erase its bytes", purge, answer, models.Nothing),
+    ]
+
+
+def _submission(call: Call) -> Submission:
+    body = cast("models.SubmissionBody", call.body)
+    return Submission(
+        base=parse_base_name(body.base),
+        rank_max=body.rank_max,
+        overrides=frozenset(body.overrides),
+        upload=body.upload,
+        folder=None if body.folder is None else Path(body.folder),
+        ignored=tuple(body.ignored),
+    )
+
+
+def _adapter(catalogue: Catalogue, adapter: AdapterId) -> models.AdapterAnswer:
+    row = catalogue.adapters.get(adapter)
+    if row is None:
+        raise NotFoundError(f"There is no adapter {adapter}; see `hotset adapter list`.", param="adapter")
+    return views.adapter_answer(catalogue, adapter, row.created_at_s)

@@ -1,0 +1,112 @@
+"""Routing snapshots from catalogue rows: a pure function, so that what is routable is decided in one place.
+
+In a snapshot are: keys that are not revoked, of tenants that may call (expiry travels along: the gateway's
+clock decides); aliases of those tenants; versions that are active, standby or canary, approved, and of a
+digest that is not banned.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from hotset.core.ids import AdapterId, Alias, Digest, Route, TenantId, engine_name
+from hotset.core.snapshot import AliasEntry, KeyEntry, RoutingSnapshot
+from hotset.registry.lifecycle import SERVING_STATES, VersionState
+from hotset.storage.catalogue import Catalogue
+from hotset.storage.rows import BaseRow, GrantRow, KeyRow, TenantRow, VersionRow
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingRows:
+    """The catalogue rows that routing depends on, all of one moment."""
+
+    epoch: int
+    bases: tuple[BaseRow, ...]
+    tenants: tuple[TenantRow, ...]
+    keys: tuple[KeyRow, ...]
+    grants: tuple[GrantRow, ...]
+    versions: tuple[VersionRow, ...]
+
+
+def read_routing_rows(catalogue: Catalogue) -> RoutingRows:
+    """Read the rows within the caller's transaction."""
+    return RoutingRows(
+        epoch=catalogue.epoch(),
+        bases=tuple(catalogue.bases.all()),
+        tenants=tuple(catalogue.tenants.all()),
+        keys=tuple(catalogue.keys.all()),
+        grants=tuple(catalogue.grants.all()),
+        versions=tuple(catalogue.versions.in_states(*sorted(SERVING_STATES))),
+    )
+
+
+def build_snapshot(rows: RoutingRows) -> RoutingSnapshot:
+    """Return the routing state that these rows amount to."""
+    bases = {row.base.digest: row for row in rows.bases}
+    callers = frozenset(row.tenant for row in rows.tenants if row.state == VersionState.ACTIVE)
+    removed = frozenset(row.tenant for row in rows.tenants if row.state == "removed")
+    servable = [row for row in rows.versions if _is_servable(row, removed)]
+    by_adapter = _aliases_of_adapters(servable, bases)
+    return RoutingSnapshot(
+        epoch=rows.epoch,
+        keys={
+            row.token_sha256: _key_entry(row) for row in rows.keys if row.revoked_at_s is None and row.tenant in callers
+        },
+        tenants=callers,
+        aliases={
+            (grant.tenant, grant.alias): _alias_entry(grant, by_adapter, bases)
+            for grant in rows.grants
+            if grant.tenant in callers
+        },
+        versions={name: row.record for row in servable if (name := engine_name(row.record.route)) is not None},
+        bases={digest: row.base for digest, row in bases.items()},
+    )
+
+
+def _is_servable(row: VersionRow, removed: frozenset[TenantId]) -> bool:
+    return (
+        row.state in SERVING_STATES
+        and row.approval is not None
+        and row.purged_at_s is None
+        and not row.is_banned
+        and row.ref.adapter.owner not in removed
+    )
+
+
+def _key_entry(row: KeyRow) -> KeyEntry:
+    return KeyEntry(row.key, row.tenant, row.expires_at_s, row.aliases)
+
+
+def _aliases_of_adapters(servable: Iterable[VersionRow], bases: dict[Digest, BaseRow]) -> dict[AdapterId, AliasEntry]:
+    """Return for each adapter what an alias of it stands for; the alias itself is filled in by the grant."""
+    entries: dict[AdapterId, AliasEntry] = {}
+    by_adapter: dict[AdapterId, list[VersionRow]] = {}
+    for row in servable:
+        by_adapter.setdefault(row.ref.adapter, []).append(row)
+    for adapter, versions in by_adapter.items():
+        active = next((row for row in versions if row.state == VersionState.ACTIVE), None)
+        shown = active or versions[-1]
+        entries[adapter] = AliasEntry(
+            alias=Alias(""),
+            active=None if active is None else active.record.route,
+            numbered={row.ref.number: row.record.route for row in versions},
+            base_name=bases[shown.base].base.name,
+            adapter=adapter,
+            created_at_s=shown.created_at_s,
+        )
+    return entries
+
+
+def _alias_entry(grant: GrantRow, by_adapter: dict[AdapterId, AliasEntry], bases: dict[Digest, BaseRow]) -> AliasEntry:
+    if grant.base is not None:
+        base = bases[grant.base]
+        return AliasEntry(
+            alias=grant.alias,
+            active=Route(grant.base),
+            base_name=base.base.name,
+            created_at_s=base.created_at_s,
+        )
+    assert grant.adapter is not None, "a grant stands for an adapter or a base"
+    entry = by_adapter.get(grant.adapter)
+    if entry is None:
+        return AliasEntry(grant.alias, active=None, adapter=grant.adapter, created_at_s=grant.created_at_s)
+    return replace(entry, alias=grant.alias)

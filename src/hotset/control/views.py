@@ -1,0 +1,226 @@
+"""What the admin API shows of the catalogue: rows turned into answers, within one read."""
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+
+from hotset.control import models
+from hotset.control.operators import IssuedOperator
+from hotset.control.publishing import Verdict
+from hotset.control.tenancy import IssuedKey
+from hotset.core.ids import AdapterId, BaseName, Digest, TenantId, VersionRef, engine_name
+from hotset.core.versions import Manifest
+from hotset.storage.catalogue import Catalogue
+from hotset.storage.rows import AuditRow, BaseRow, GrantRow, KeyRow, OperatorRow, TenantRow, VersionRow
+
+
+def base_answer(row: BaseRow) -> models.BaseAnswer:
+    """Show a base."""
+    shape = row.base.shape
+    return models.BaseAnswer(
+        name=row.base.name,
+        digest=row.base.digest,
+        synonyms=list(row.base.synonyms),
+        folder=row.folder,
+        family=shape.family,
+        num_layers=shape.num_layers,
+        hidden_size=shape.hidden_size,
+        vocab_size=shape.vocab_size,
+        context_len=shape.context_len,
+        num_files=len(row.base.files),
+        created_at_s=row.created_at_s,
+    )
+
+
+def operator_answer(row: OperatorRow) -> models.OperatorAnswer:
+    """Show an operator."""
+    return models.OperatorAnswer(
+        id=row.operator,
+        name=row.name,
+        roles=sorted(row.roles),
+        created_at_s=row.created_at_s,
+        revoked_at_s=row.revoked_at_s,
+    )
+
+
+def issued_operator_answer(issued: IssuedOperator) -> models.IssuedOperatorAnswer:
+    """Show a new operator with its token."""
+    return models.IssuedOperatorAnswer(operator=operator_answer(issued.row), token=issued.token)
+
+
+def key_answer(row: KeyRow) -> models.KeyAnswer:
+    """Show a key."""
+    return models.KeyAnswer(
+        id=row.key,
+        tenant=row.tenant,
+        label=row.label,
+        aliases=None if row.aliases is None else sorted(row.aliases),
+        created_at_s=row.created_at_s,
+        expires_at_s=row.expires_at_s,
+        revoked_at_s=row.revoked_at_s,
+    )
+
+
+def issued_key_answer(issued: IssuedKey) -> models.IssuedKeyAnswer:
+    """Show a new key with its token."""
+    return models.IssuedKeyAnswer(key=key_answer(issued.row), token=issued.token)
+
+
+def tenant_answers(catalogue: Catalogue, rows: list[TenantRow]) -> list[models.TenantAnswer]:
+    """Show tenants, each with how many live keys, grants and adapters it has."""
+    keys = Counter(row.tenant for row in catalogue.keys.all() if row.revoked_at_s is None)
+    grants = Counter(row.tenant for row in catalogue.grants.all())
+    adapters = Counter(row.adapter.owner for row in catalogue.adapters.all())
+    return [
+        models.TenantAnswer(
+            tenant=row.tenant,
+            state=row.state,
+            created_at_s=row.created_at_s,
+            num_keys=keys[row.tenant],
+            num_grants=grants[row.tenant],
+            num_adapters=adapters[row.tenant],
+        )
+        for row in rows
+    ]
+
+
+def grant_answers(catalogue: Catalogue, rows: list[GrantRow]) -> list[models.GrantAnswer]:
+    """Show grants."""
+    names: dict[Digest, BaseName] = {row.base.digest: row.base.name for row in catalogue.bases.all()}
+    return [
+        models.GrantAnswer(
+            tenant=row.tenant,
+            alias=row.alias,
+            adapter=None if row.adapter is None else str(row.adapter),
+            base=None if row.base is None else names[row.base],
+            created_at_s=row.created_at_s,
+        )
+        for row in rows
+    ]
+
+
+def audit_answer(row: AuditRow) -> models.AuditEntryAnswer:
+    """Show an audit entry."""
+    return models.AuditEntryAnswer(
+        number=row.number,
+        at_s=row.at_s,
+        actor=row.actor,
+        action=row.action,
+        subject=row.subject,
+        details=msgspec.json.decode(row.details_json, type=dict[str, Any]),
+        hash=row.hash,
+    )
+
+
+def verdict_answer(verdict: Verdict) -> models.VerdictAnswer:
+    """Show a verdict."""
+    if verdict.verified is None:
+        assert verdict.refused is not None, "a verdict is one or the other"
+        refused = verdict.refused
+        return models.VerdictAnswer(
+            verdict="refused",
+            code=refused.reason,
+            message=refused.message,
+            subject=refused.param,
+            warnings=[],
+            digest=None,
+            modules=[],
+        )
+    manifest = verdict.verified.manifest
+    return models.VerdictAnswer(
+        verdict="accepted",
+        code=None,
+        message=f"Accepted: {len(manifest.modules)} modules, rank at most {manifest.rank_max}.",
+        subject=None,
+        warnings=_warnings(manifest),
+        digest=verdict.verified.digest,
+        modules=[
+            models.ModuleAnswer(module=spec.module, rank=spec.rank, alpha=spec.alpha, scaling=spec.scaling)
+            for spec in manifest.modules
+        ],
+    )
+
+
+def version_answer(catalogue: Catalogue, row: VersionRow, *, is_new: bool = False) -> models.VersionAnswer:
+    """Show a version with its history, proofs and approval."""
+    history = catalogue.versions.history(row.ref)
+    return models.VersionAnswer(
+        ref=str(row.ref),
+        owner=row.ref.adapter.owner,
+        name=row.ref.adapter.name,
+        number=row.ref.number,
+        state=row.state,
+        reason=history[-1].reason if history else "",
+        base=_base_name(catalogue, row.base),
+        digest=row.digest,
+        engine_name=engine_name(row.record.route) or "",
+        rank_max=row.manifest.rank_max,
+        num_modules=len(row.manifest.modules),
+        size_bytes=sum(entry.size_bytes for entry in row.manifest.files),
+        files=[
+            models.VersionFileAnswer(name=entry.name, size_bytes=entry.size_bytes, digest=entry.digest)
+            for entry in row.manifest.files
+        ],
+        overrides=list(row.manifest.overrides),
+        warnings=_warnings(row.manifest),
+        publisher=row.publisher,
+        created_at_s=row.created_at_s,
+        is_banned=row.is_banned,
+        is_purged=row.purged_at_s is not None,
+        approval=_approval(row),
+        history=[
+            models.HistoryAnswer(state=step.state, reason=step.reason, actor=step.actor, at_s=step.at_s)
+            for step in history
+        ],
+        proofs=_proofs(catalogue, row.ref),
+        is_new=is_new,
+    )
+
+
+def adapter_answers(catalogue: Catalogue, owner: TenantId | None = None) -> list[models.AdapterAnswer]:
+    """Show every adapter, of one owner where given."""
+    return [adapter_answer(catalogue, row.adapter, row.created_at_s) for row in catalogue.adapters.all(owner)]
+
+
+def adapter_answer(catalogue: Catalogue, adapter: AdapterId, created_at_s: float) -> models.AdapterAnswer:
+    """Show an adapter and its versions, oldest first."""
+    rows = catalogue.versions.of_adapter(adapter)
+    return models.AdapterAnswer(
+        adapter=str(adapter),
+        owner=adapter.owner,
+        name=adapter.name,
+        active=next((row.ref.number for row in rows if row.state == "active"), None),
+        created_at_s=created_at_s,
+        versions=[version_answer(catalogue, row) for row in rows],
+    )
+
+
+def _approval(row: VersionRow) -> models.ApprovalAnswer | None:
+    if row.approval is None:
+        return None
+    return models.ApprovalAnswer(
+        reviewer=row.reviewer or "", reviewer_key=row.approval.reviewer_key, at_s=row.approved_at_s or 0.0
+    )
+
+
+def _proofs(catalogue: Catalogue, ref: VersionRef) -> list[models.ProofAnswer]:
+    return [
+        models.ProofAnswer(
+            engine=proof.engine,
+            dtype=proof.dtype,
+            hardware_class=proof.hardware_class,
+            fingerprint=msgspec.json.decode(proof.fingerprint_json, type=dict[str, Any]),
+            at_s=proof.at_s,
+        )
+        for proof in catalogue.trust.proofs(ref)
+    ]
+
+
+def _warnings(manifest: Manifest) -> list[models.WarningAnswer]:
+    return [models.WarningAnswer(code=code, message=message) for code, message in manifest.warnings]
+
+
+def _base_name(catalogue: Catalogue, digest: Digest) -> str:
+    row = catalogue.bases.by_digest(digest)
+    return digest if row is None else row.base.name

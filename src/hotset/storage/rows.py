@@ -1,0 +1,141 @@
+"""What the catalogue returns: one frozen value a row, in the words of the core."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hotset.core.base import BaseVersion
+from hotset.core.ids import AdapterId, Alias, Digest, KeyId, TenantId, VersionRef
+from hotset.core.versions import Approval, Manifest, VersionRecord
+
+TenantState = Literal["active", "suspended", "removed"]
+
+
+@dataclass(frozen=True, slots=True)
+class BaseRow:
+    """A registered base version and the folder where its files lie."""
+
+    base: BaseVersion
+    folder: str
+    created_at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class TenantRow:
+    """A tenant; one that was removed keeps its name for ever."""
+
+    tenant: TenantId
+    state: TenantState
+    created_at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRow:
+    """An API key without its token, of which only the SHA-256 exists."""
+
+    key: KeyId
+    tenant: TenantId
+    token_sha256: str
+    label: str
+    #: None: every alias of the tenant.
+    aliases: frozenset[Alias] | None
+    created_at_s: float
+    expires_at_s: float | None
+    revoked_at_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRow:
+    """An operator token without its text."""
+
+    operator: str
+    name: str
+    token_sha256: str
+    roles: frozenset[str]
+    created_at_s: float
+    revoked_at_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class GrantRow:
+    """One alias of one tenant, and what it stands for: an adapter or a base, never both."""
+
+    tenant: TenantId
+    alias: Alias
+    adapter: AdapterId | None
+    base: Digest | None
+    created_at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterRow:
+    """An adapter: a name of one owner under which versions are published."""
+
+    adapter: AdapterId
+    created_at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRow:
+    """A version with everything that decides whether it may be served."""
+
+    ref: VersionRef
+    base: Digest
+    digest: Digest
+    manifest: Manifest
+    publisher: str
+    created_at_s: float
+    #: A `registry.lifecycle.VersionState` value.
+    state: str
+    approval: Approval | None
+    reviewer: str | None
+    approved_at_s: float | None
+    purged_at_s: float | None
+    is_banned: bool
+
+    @property
+    def record(self) -> VersionRecord:
+        """The version as agents and `check_approval` take it."""
+        return VersionRecord(
+            owner=self.ref.adapter.owner,
+            name=self.ref.adapter.name,
+            number=self.ref.number,
+            base=self.base,
+            digest=self.digest,
+            manifest=self.manifest,
+            approval=self.approval,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """One step of a version's life."""
+
+    state: str
+    reason: str
+    actor: str
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ProofRow:
+    """One proof of a version on one engine, dtype and hardware class."""
+
+    engine: str
+    dtype: str
+    hardware_class: str
+    #: JSON of a `registry.fingerprint.Fingerprint`.
+    fingerprint_json: str
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """One operator act. `hash` covers the entry and the hash of the one before it."""
+
+    number: int
+    at_s: float
+    actor: str
+    action: str
+    subject: str
+    details_json: str
+    hash: str

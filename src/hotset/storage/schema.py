@@ -1,0 +1,189 @@
+"""The database's tables, as SQLAlchemy Core sees them; `migrations/versions` makes them.
+
+What was published never changes: triggers refuse an UPDATE or DELETE of versions, version_files, approvals,
+proofs, version_history, purges, bans and audit. A version's state lives in version_states, beside its history.
+Times are wall-clock seconds. `*_fold` columns hold a name in lower case, so that two names that differ in case
+alone can't both exist. Columns that end in `_json` hold msgspec's JSON of a core value.
+"""
+
+from sqlalchemy import (
+    Column,
+    Float,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+METADATA = MetaData()
+
+VERSION_KEY = ("owner", "name", "number")
+
+
+def _version_columns(*, is_key: bool = True) -> tuple[Column[str], Column[str], Column[int]]:
+    return (
+        Column("owner", Text, primary_key=is_key, nullable=False),
+        Column("name", Text, primary_key=is_key, nullable=False),
+        Column("number", Integer, primary_key=is_key, autoincrement=False, nullable=False),
+    )
+
+
+def _of_version() -> ForeignKeyConstraint:
+    return ForeignKeyConstraint(VERSION_KEY, [f"versions.{column}" for column in VERSION_KEY])
+
+
+SETTINGS = Table("settings", METADATA, Column("name", Text, primary_key=True), Column("value", Text, nullable=False))
+
+BASES = Table(
+    "bases",
+    METADATA,
+    Column("digest", Text, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("name_fold", Text, nullable=False, unique=True),
+    Column("folder", Text, nullable=False),
+    Column("base_json", Text, nullable=False),
+    Column("created_at_s", Float, nullable=False),
+)
+
+TENANTS = Table(
+    "tenants",
+    METADATA,
+    Column("tenant", Text, primary_key=True),
+    Column("state", Text, nullable=False),
+    Column("created_at_s", Float, nullable=False),
+)
+
+KEYS = Table(
+    "keys",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("tenant", Text, ForeignKey("tenants.tenant"), nullable=False),
+    Column("token_sha256", Text, nullable=False, unique=True),
+    Column("label", Text, nullable=False),
+    Column("aliases_json", Text),
+    Column("created_at_s", Float, nullable=False),
+    Column("expires_at_s", Float),
+    Column("revoked_at_s", Float),
+)
+
+OPERATORS = Table(
+    "operators",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("token_sha256", Text, nullable=False, unique=True),
+    Column("roles_json", Text, nullable=False),
+    Column("created_at_s", Float, nullable=False),
+    Column("revoked_at_s", Float),
+)
+
+ADAPTERS = Table(
+    "adapters",
+    METADATA,
+    Column("owner", Text, ForeignKey("tenants.tenant"), primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("name_fold", Text, nullable=False),
+    Column("created_at_s", Float, nullable=False),
+    UniqueConstraint("owner", "name_fold"),
+)
+
+GRANTS = Table(
+    "grants",
+    METADATA,
+    Column("tenant", Text, ForeignKey("tenants.tenant"), primary_key=True),
+    Column("alias", Text, primary_key=True),
+    Column("alias_fold", Text, nullable=False),
+    Column("adapter_owner", Text),
+    Column("adapter_name", Text),
+    Column("base", Text, ForeignKey("bases.digest")),
+    Column("created_at_s", Float, nullable=False),
+    UniqueConstraint("tenant", "alias_fold"),
+    ForeignKeyConstraint(["adapter_owner", "adapter_name"], ["adapters.owner", "adapters.name"]),
+)
+
+VERSIONS = Table(
+    "versions",
+    METADATA,
+    *_version_columns(),
+    Column("base", Text, ForeignKey("bases.digest"), nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("manifest_json", Text, nullable=False),
+    Column("publisher", Text, nullable=False),
+    Column("created_at_s", Float, nullable=False),
+    ForeignKeyConstraint(["owner", "name"], ["adapters.owner", "adapters.name"]),
+)
+
+VERSION_FILES = Table(
+    "version_files",
+    METADATA,
+    *_version_columns(),
+    Column("file", Text, primary_key=True),
+    Column("digest", Text, nullable=False, index=True),
+    Column("size_bytes", Integer, nullable=False),
+    _of_version(),
+)
+
+VERSION_STATES = Table(
+    "version_states", METADATA, *_version_columns(), Column("state", Text, nullable=False), _of_version()
+)
+
+VERSION_HISTORY = Table(
+    "version_history",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    *_version_columns(is_key=False),
+    Column("state", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("at_s", Float, nullable=False),
+    _of_version(),
+)
+
+PROOFS = Table(
+    "proofs",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    *_version_columns(is_key=False),
+    Column("engine", Text, nullable=False),
+    Column("dtype", Text, nullable=False),
+    Column("hardware_class", Text, nullable=False),
+    Column("fingerprint_json", Text, nullable=False),
+    Column("at_s", Float, nullable=False),
+    _of_version(),
+)
+
+APPROVALS = Table(
+    "approvals",
+    METADATA,
+    *_version_columns(),
+    Column("reviewer", Text, nullable=False),
+    Column("approval_json", Text, nullable=False),
+    Column("at_s", Float, nullable=False),
+    _of_version(),
+)
+
+PURGES = Table("purges", METADATA, *_version_columns(), Column("at_s", Float, nullable=False), _of_version())
+
+BANS = Table(
+    "bans",
+    METADATA,
+    Column("digest", Text, primary_key=True),
+    Column("reason", Text, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("at_s", Float, nullable=False),
+)
+
+AUDIT = Table(
+    "audit",
+    METADATA,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("at_s", Float, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("details_json", Text, nullable=False),
+    Column("hash", Text, nullable=False),
+)

@@ -1,0 +1,153 @@
+"""The state folder (`HOTSET_HOME`): the one folder that holds all state of an installation.
+
+::
+
+    hotset.db      metadata and audit log        lock           held by the process that runs here
+    blobs/         the trusted store             staging/       uploads and versions being proved
+    worker/        the agent's local store       run/           sockets
+    trust/         reviewer.pem (private key), reviewers/*.pem (public keys whose approvals count)
+    secrets/       cache-salt.key                logs/          request log
+
+Every folder is 0700 and every secret 0600. `initialise` may be cut short anywhere and run again.
+"""
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
+
+from hotset.core.errors import ConfigError, StateLockedError
+from hotset.registry.approval import reviewer_key_id
+from hotset.storage.durable import make_private_folder, write_durably
+
+_SALT_BYTES = 32
+
+
+class StateFolder:
+    """Paths under the state folder, its lock, and the keys that are made when it is first used."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.database = self.path / "hotset.db"
+        self.blobs = self.path / "blobs"
+        self.staging = self.path / "staging"
+        self.worker = self.path / "worker"
+        self.run = self.path / "run"
+        self.trust = self.path / "trust"
+        self.logs = self.path / "logs"
+        self.secrets = self.path / "secrets"
+        self._lock = self.path / "lock"
+        self._private_key = self.trust / "reviewer.pem"
+        self._public_keys = self.trust / "reviewers"
+        self._salt = self.secrets / "cache-salt.key"
+
+    @property
+    def admin_socket(self) -> Path:
+        """Where the operator plane listens for local commands."""
+        return self.run / "admin.sock"
+
+    def initialise(self) -> None:
+        """Make what is missing: folders, the reviewer's key pair, the cache-salt key. Call it under the lock."""
+        for folder in self._folders():
+            make_private_folder(folder)
+        if not self._private_key.exists():
+            write_durably(self._private_key, _private_pem(Ed25519PrivateKey.generate()))
+        public_key = self.reviewer_private_key().public_key()
+        public_path = self._public_keys / f"{reviewer_key_id(public_key).partition(':')[2]}.pem"
+        if not public_path.exists():
+            write_durably(public_path, _public_pem(public_key))
+        if not self._salt.exists():
+            write_durably(self._salt, secrets.token_bytes(_SALT_BYTES))
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder for this process; the lock dies with the process, however it ends.
+
+        Raises:
+            StateLockedError: another process holds it; the message names its pid.
+        """
+        make_private_folder(self.path)
+        handle = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise StateLockedError(self._locked_by(handle)) from error
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+            yield
+        finally:
+            os.close(handle)
+
+    def reviewer_private_key(self) -> Ed25519PrivateKey:
+        """Return the key that signs approvals on this installation.
+
+        Raises:
+            ConfigError: the file holds no Ed25519 private key.
+        """
+        try:
+            key = load_pem_private_key(self._private_key.read_bytes(), password=None)
+        except ValueError as error:
+            raise ConfigError(f"{self._private_key} is not a private key in PEM form.") from error
+        if not isinstance(key, Ed25519PrivateKey):
+            raise ConfigError(f"{self._private_key} is not an Ed25519 private key.")
+        return key
+
+    def reviewer_keys(self) -> dict[str, Ed25519PublicKey]:
+        """Return the public keys whose approvals count, by key id; a file taken away is a reviewer revoked.
+
+        Raises:
+            ConfigError: a file there holds no Ed25519 public key.
+        """
+        keys: dict[str, Ed25519PublicKey] = {}
+        for path in sorted(self._public_keys.glob("*.pem")):
+            try:
+                key = load_pem_public_key(path.read_bytes())
+            except ValueError as error:
+                raise ConfigError(f"{path} is not a public key in PEM form.") from error
+            if not isinstance(key, Ed25519PublicKey):
+                raise ConfigError(f"{path} is not an Ed25519 public key.")
+            keys[reviewer_key_id(key)] = key
+        return keys
+
+    def cache_salt_key(self) -> bytes:
+        """Return the key under which tenants' cache salts are made.
+
+        Raises:
+            ConfigError: the file is shorter than it was made.
+        """
+        key = self._salt.read_bytes()
+        if len(key) < _SALT_BYTES:
+            raise ConfigError(f"{self._salt} holds {len(key)} bytes; expected {_SALT_BYTES}.")
+        return key
+
+    def _folders(self) -> tuple[Path, ...]:
+        own = (self.blobs, self.staging, self.worker, self.run, self.trust, self.logs, self.secrets)
+        return (self.path, *own, self._public_keys)
+
+    def _locked_by(self, handle: int) -> str:
+        pid = os.pread(handle, 32, 0).decode("ascii", "replace").strip() or "unknown"
+        return (
+            f"The state folder {self.path} is held by another Hotset process (pid {pid}). "
+            "Stop it, or send the command to it."
+        )
+
+
+def _private_pem(key: Ed25519PrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def _public_pem(key: Ed25519PublicKey) -> bytes:
+    return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)

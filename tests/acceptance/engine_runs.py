@@ -4,9 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hotset.registry.policy import VerifyPolicy
-from hotset.registry.verify import verify
-from hotset.storage.folder import open_artifact
 from reference import END
 
 from hotset.core.base import BaseVersion
@@ -22,9 +19,11 @@ from hotset.core.messages import (
     Sampling,
 )
 from hotset.engines.step_engine import StepEngine
-from hotset.registry.digests import version_digest
+from hotset.registry.verify import VerifyPolicy, verify
+from hotset.storage.folder import open_artifact
 
 STEPS_MAX = 20_000
+RANK_MAX = 64
 
 
 @dataclass(frozen=True)
@@ -60,16 +59,15 @@ def prepare_load(folder: Path, base: BaseVersion, salt: str) -> AdapterLoad:
         VersionRefusedError: the adapter is not admitted.
     """
     with open_artifact(folder) as artifact:
-        verified = verify(artifact, base, VerifyPolicy())
-    files = {entry.name: entry.digest for entry in verified.manifest.files}
-    digest = version_digest(files)
-    name = EngineName("hs-" + (salt + digest.removeprefix("sha256:"))[:32])
-    used = {module.file for module in verified.manifest.modules}
+        verified = verify(artifact, base, VerifyPolicy(rank_max=RANK_MAX))
+    name = EngineName("hs-" + (salt + verified.digest.removeprefix("sha256:"))[:32])
+    modules = verified.manifest.modules
+    used = {module.file for module in modules}
     return AdapterLoad(
         engine_name=name,
         folder=str(folder.resolve()),
-        files={file: digest for file, digest in files.items() if file in used},
-        modules=verified.manifest.modules,
+        files={entry.name: entry.digest for entry in verified.manifest.files if entry.name in used},
+        modules=modules,
     )
 
 
@@ -132,16 +130,13 @@ class Runner:
             self.step()
         raise AssertionError(f"{len(self.running)} requests still run after {STEPS_MAX} steps")
 
-    def run_batches(
-        self, questions: Sequence[Question], names: dict[str, EngineName], size: int
-    ) -> list[Answer]:
+    def run_batches(self, questions: Sequence[Question], names: dict[str, EngineName], size: int) -> list[Answer]:
         """Answer all questions, `size` at once."""
         answers: list[Answer] = []
         for start in range(0, len(questions), size):
             batch = questions[start : start + size]
             answers += [
-                self.start(question, names[question.adapter] if question.adapter else None)
-                for question in batch
+                self.start(question, names[question.adapter] if question.adapter else None) for question in batch
             ]
             self.finish()
         return answers

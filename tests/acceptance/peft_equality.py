@@ -21,15 +21,15 @@ from pathlib import Path
 import torch
 from churn import Churn
 from engine_runs import Answer, Question, Runner, prepare_load
-from hotset.cli.base_folder import read_base_folder
 from hotset.engines.embedded.engine import EmbeddedEngine
-from hotset.engines.embedded.settings import EmbeddedSettings
 from reference import Reference, ReferenceAnswer, compare
 from rich.console import Console
 from rich.table import Table
 
 from hotset.core.ids import BaseName
 from hotset.core.messages import AdapterLoad
+from hotset.engines.embedded.settings import EmbeddedSettings
+from hotset.storage.base_files import read_base_folder
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DECLARED_BASE = "HuggingFaceTB/SmolLM2-135M-Instruct"
@@ -174,9 +174,7 @@ def report_json(equality: Equality, counts: dict[str, int], seconds: float) -> s
 
 def parse_args() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--base", type=Path, required=True)
     parser.add_argument("--adapters", type=Path, default=EXAMPLES / "adapters")
     parser.add_argument("--prompts", type=int, default=20, help="how many of examples/prompts.txt")
@@ -200,13 +198,11 @@ def main() -> int:
     prompts = (EXAMPLES / "prompts.txt").read_text(encoding="utf-8").splitlines()[: args.prompts]
     adapters = {folder.name: folder for folder in sorted(args.adapters.iterdir()) if folder.is_dir()}
     base = read_base_folder(args.base, BaseName("smollm2"), (DECLARED_BASE,))
-    loads = {
-        adapter: [prepare_load(folder, base, salt) for salt in "ab"] for adapter, folder in adapters.items()
-    }
+    loads = {adapter: [prepare_load(folder, base, salt) for salt in "ab"] for adapter, folder in adapters.items()}
     say(f"{len(adapters)} adapters verified")
     equality = Equality(compute_reference(args.base, adapters, prompts, args.tokens, say))
     settings = EmbeddedSettings(
-        base_folder=args.base, base=base, dtype="float32", num_slots=len(adapters) + 1, num_sequences_max=16
+        base_folder=str(args.base), base=base, dtype="float32", num_slots=len(adapters) + 1, num_sequences_max=16
     )
     runner = Runner(EmbeddedEngine(settings), prompts, args.tokens)
     say("the engine is up")

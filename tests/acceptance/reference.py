@@ -88,9 +88,7 @@ def compare(reference: ReferenceAnswer, tokens: tuple[bytes, ...]) -> Verdict:
     if position is None:  # one is the other's beginning: too short or too long is never a tie
         return Verdict(is_equal=False, position=min(len(tokens), len(reference.tokens)))
     lead = reference.leads[position]
-    return Verdict(
-        is_equal=lead <= TIE_LOGITS_MAX, is_tie=lead <= TIE_LOGITS_MAX, position=position, lead=lead
-    )
+    return Verdict(is_equal=lead <= TIE_LOGITS_MAX, is_tie=lead <= TIE_LOGITS_MAX, position=position, lead=lead)
 
 
 def _byte_table() -> dict[str, int]:

@@ -25,12 +25,24 @@ from hotset.gateway.watch import Receive
 from hotset.telemetry.metrics import Metrics
 from hotset.telemetry.request_log import RequestLog
 
+_ID_BYTES = 16
+_IDS_AT_ONCE = 256
+
 Scope = Mapping[str, Any]
 
 
-def random_request_id() -> RequestId:
-    """Return a new request id: 32 hex digits from the system's generator."""
-    return RequestId(os.urandom(16).hex())
+class RandomRequestIds:
+    """Makes request ids of 32 hex digits from the system's generator, which is asked once for many."""
+
+    def __init__(self) -> None:
+        self._pool: list[str] = []
+
+    def __call__(self) -> RequestId:
+        """Return a new id."""
+        if not self._pool:
+            digits = os.urandom(_ID_BYTES * _IDS_AT_ONCE).hex()
+            self._pool = [digits[start : start + 2 * _ID_BYTES] for start in range(0, len(digits), 2 * _ID_BYTES)]
+        return RequestId(self._pool.pop())
 
 
 def build_tenant_app(
@@ -41,7 +53,7 @@ def build_tenant_app(
     metrics: Metrics,
     request_log: RequestLog,
     cache_salt_secret: bytes,
-    new_request_id: Callable[[], RequestId] = random_request_id,
+    new_request_id: Callable[[], RequestId] | None = None,
 ) -> "TenantApp":
     """Wire the tenant plane.
 
@@ -52,7 +64,7 @@ def build_tenant_app(
         metrics: Where requests are counted.
         request_log: Where requests are written.
         cache_salt_secret: Key of the HMAC that turns a tenant into its cache salt; at least 16 bytes.
-        new_request_id: Where request ids come from; a client's own is never used.
+        new_request_id: Where request ids come from, by default `RandomRequestIds`; a client's own is never used.
     """
     assert len(cache_salt_secret) >= 16, "the salt's secret is too short"
     plane = Plane(
@@ -61,7 +73,7 @@ def build_tenant_app(
         clock=clock,
         metrics=metrics,
         request_log=request_log,
-        new_request_id=new_request_id,
+        new_request_id=new_request_id or RandomRequestIds(),
         in_flight=InFlight(
             total_max=settings.in_flight_max,
             per_tenant_max=settings.in_flight_per_tenant_max,

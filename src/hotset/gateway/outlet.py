@@ -69,10 +69,13 @@ class Outlet:
         if self._lock is not None:
             async with self._lock:
                 await self._stream_piece(piece, more=more)
+            return
+        self._is_sending = True
+        if self.has_begun:
+            await self._piece(piece, more=more)
         else:
-            self._is_sending = True
             await self._stream_piece(piece, more=more)
-            self._is_sending = False
+        self._is_sending = False
 
     def close(self) -> None:
         """End the keep-alive; nothing of it is left afterwards."""

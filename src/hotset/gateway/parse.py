@@ -20,8 +20,6 @@ from hotset.gateway.settings import GatewaySettings
 _UNKNOWN_FIELD = "Object contains unknown field `"
 _AT = " - at `$"
 _NAME_CHARS_MAX = 64
-#: A key followed by blanks is legal and rare; it sends the body to the exact search.
-_BLANK_BEFORE_COLON = (b" :", b"\n:", b"\t:", b"\r:")
 
 _decode_chat = msgspec.json.Decoder(ChatBody).decode
 _decode_completion = msgspec.json.Decoder(CompletionBody).decode
@@ -52,8 +50,10 @@ def parse_chat(body: bytes, settings: GatewaySettings) -> Asked:
         UnsupportedParameterError: a field that is not served, or one that appears twice.
     """
     chat = _decode(_decode_chat, body)
-    num_keys = _num_keys(chat) + sum(_num_message_keys(message) for message in chat.messages)
-    _refuse_doubles(body, num_keys + (chat.response_format is not None))
+    num_keys = _num_keys(chat) + (chat.response_format is not None)
+    for message in chat.messages:
+        num_keys += _num_message_keys(message)
+    _refuse_doubles(body, num_keys)
     if len(chat.messages) > settings.messages_max:
         raise InvalidRequestError(f"At most {settings.messages_max} messages are taken.", param="messages")
     n = _samples(chat.n, 1, settings)
@@ -149,9 +149,13 @@ def _refuse_doubles(body: bytes, num_keys: int) -> None:
     Each key of the JSON text ends in a quote and a colon; without blanks between, there are at least as many
     ``":`` as keys. As many as distinct keys were decoded means that none came twice.
     """
-    if body.count(b'":') == num_keys and not any(blank in body for blank in _BLANK_BEFORE_COLON):
+    if body.count(b'":') == num_keys and b" :" not in body and not _has_line_before_colon(body):
         return
     json.loads(body, object_pairs_hook=_refuse_double)
+
+
+def _has_line_before_colon(body: bytes) -> bool:
+    return b"\n:" in body or b"\t:" in body or b"\r:" in body
 
 
 def _refuse_double(pairs: list[tuple[str, object]]) -> None:

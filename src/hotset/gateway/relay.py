@@ -91,24 +91,20 @@ class Relay:
             keepalive_after_s=settings.keepalive_after_s,
             every_s=settings.keepalive_every_s,
         )
-        pieces = list[bytes]()
-
-        def render(delta: Delta) -> None:
-            if piece := chunks.delta(delta):
-                pieces.append(piece)
-
         is_first, last = True, None
         while last is None:
-            last = self._take(await self._ticket.events(), render)
-            if isinstance(last, Finished):
-                pieces.extend(self._closing(chunks))
-            if pieces:
-                if is_first:
-                    begin()
-                    pieces.insert(0, chunks.opening())
-                    is_first = False
-                await outlet.write(b"".join(pieces), more=not isinstance(last, Finished))
-                pieces.clear()
+            last = self._take(await self._ticket.events(), chunks.add)
+            piece = chunks.take()
+            is_whole = isinstance(last, Finished)
+            if is_whole:
+                piece += self._closing(chunks)
+            if not piece:
+                continue
+            if is_first:
+                begin()
+                piece = chunks.opening() + piece
+                is_first = False
+            await outlet.write(piece, more=not is_whole)
         if isinstance(last, Failed):
             raise engine_error(last.code, last.message, last.param)
 
@@ -133,10 +129,10 @@ class Relay:
             raise EngineFailedError
         return None
 
-    def _closing(self, chunks: Chunks) -> tuple[bytes, ...]:
+    def _closing(self, chunks: Chunks) -> bytes:
         if not self._asked.include_usage:
-            return (DONE,)
-        return chunks.usage(self._account.prompt_tokens, self._account.completion_tokens), DONE
+            return DONE
+        return chunks.usage(self._account.prompt_tokens, self._account.completion_tokens) + DONE
 
     @property
     def _answer_id(self) -> str:

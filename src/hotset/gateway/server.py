@@ -12,8 +12,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from hotset.core.errors import InvalidRequestError
-from hotset.core.ids import RequestId
-from hotset.gateway.app import TenantApp, random_request_id
+from hotset.gateway.app import RandomRequestIds, TenantApp
 from hotset.gateway.problems import answer_of, problem_of
 from hotset.gateway.settings import GatewaySettings
 
@@ -60,6 +59,7 @@ class _BoundedProtocol(HttpToolsProtocol):
     """One connection. It owes a head from its start, from its request's first byte, and after an early answer."""
 
     settings_in_use = GatewaySettings()
+    _new_request_id = RandomRequestIds()
 
     #: Whether a head has begun and not ended.
     _is_in_head = True
@@ -116,7 +116,7 @@ class _BoundedProtocol(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         error = InvalidRequestError(msg)
-        status, headers, body = answer_of(error, problem_of(error, RequestId(random_request_id())))
+        status, headers, body = answer_of(error, problem_of(error, self._new_request_id()))
         lines = [b"HTTP/1.1 %d Bad Request" % status]
         lines += [name + b": " + value for name, value in headers]
         lines += [b"content-length: %d" % len(body), b"connection: close", b"", body]

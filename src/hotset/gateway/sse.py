@@ -34,7 +34,7 @@ def json_text(text: str) -> bytes:
 
 
 class Chunks:
-    """Renders the chunks of one stream."""
+    """Renders the chunks of one stream and gathers those that are to go out together."""
 
     def __init__(
         self,
@@ -53,6 +53,7 @@ class Chunks:
         self._tail = b'],"usage":null}\n\n' if include_usage else b"]}\n\n"
         self._before = [self._head + b'{"index":%d,' % index + endpoint.before_text for index in range(num_choices)]
         self._after = endpoint.after_text + b',"logprobs":null,"finish_reason":null}' + self._tail
+        self._ready: list[bytes] = []
         self._logprobs: list[LogprobsOf] = [endpoint.logprobs_of() for _ in range(num_choices)]
 
     def opening(self) -> bytes:
@@ -65,13 +66,23 @@ class Chunks:
             for index in range(len(self._before))
         )
 
-    def delta(self, delta: Delta) -> bytes:
-        """Return one delta's chunk; empty for a delta that says nothing."""
-        if delta.finish_reason is None and delta.logprobs is None:
-            if not delta.text:
-                return b""
-            return self._before[delta.index] + json_text(delta.text) + self._after
-        return self._full_delta(delta)
+    def add(self, delta: Delta) -> None:
+        """Render one delta's chunk; a delta that says nothing has none."""
+        text = delta.text
+        if delta.finish_reason is not None or delta.logprobs is not None:
+            self._ready.append(self._full_delta(delta))
+        elif text:
+            encoded = _encode(text) if text.isascii() else json_text(text)
+            self._ready.append(self._before[delta.index] + encoded + self._after)
+
+    def take(self) -> bytes:
+        """Return the chunks rendered since the last call; empty where there are none."""
+        ready = self._ready
+        if len(ready) == 1:
+            return ready.pop()
+        chunks = b"".join(ready)
+        ready.clear()
+        return chunks
 
     def usage(self, prompt_tokens: int, completion_tokens: int) -> bytes:
         """Return the last chunk of a stream that was asked for its usage: no choices."""

@@ -11,94 +11,80 @@ from collections.abc import Iterator, Mapping
 from hotset.core.base import BaseVersion
 from hotset.core.errors import VersionRefusedError
 from hotset.core.ids import Digest
-from hotset.registry.artifact import TOKENIZER_FILES
-from hotset.registry.json_strict import parse_object
 from hotset.registry.refusals import Refusal, refusal, shown
-from hotset.registry.tokenizer_facts import (
-    FLAG_SETTINGS,
-    TOKENIZER_BYTES_MAX,
-    added_tokens_file,
-    added_tokens_of,
-    decoder_entries,
-    digest_of,
-    parse_settings,
-    parse_tokenizer,
-    template_digest,
-    tokenizer_digest,
-    vocabulary_of,
-)
+from hotset.registry.tokenizer_facts import digest_of, template_digest, tokenizer_digest
+from hotset.registry.tokenizer_files import FLAG_SETTINGS, TokenizerFiles, id_map, parse_large
 
 _ADVICE = "Serve the adapter on the base it was trained with, or push it with the override ignore_shipped_tokenizer."
 
 
-def check_vocabulary(files: Mapping[str, memoryview], base: BaseVersion) -> None:
+def check_vocabulary(shipped: TokenizerFiles, base: BaseVersion) -> None:
     """Check that no shipped file brings a token id that the base does not have.
 
     Raises:
-        VersionRefusedError: ``extra_vocabulary``, or ``json_invalid``.
+        VersionRefusedError: ``extra_vocabulary``.
     """
     limit = base.tokenizer.vocab_size or base.shape.vocab_size
-    for file, text, token_id in _shipped_ids(files):
-        if token_id >= limit:
-            message = (
-                f"{file} gives {shown(text)} the id {token_id}, and the base has ids below {limit}. Adapters that "
-                "extend the vocabulary are not served."
-            )
-            raise refusal(Refusal.EXTRA_VOCABULARY, message, file)
+    for file, tokens in _shipped_ids(shipped):
+        for text, token_id in tokens.items():
+            if token_id >= limit:
+                message = (
+                    f"{file} gives {shown(text)} the id {token_id}, and the base has ids below {limit}. Adapters "
+                    "that extend the vocabulary are not served."
+                )
+                raise refusal(Refusal.EXTRA_VOCABULARY, message, file)
 
 
-def _shipped_ids(files: Mapping[str, memoryview]) -> Iterator[tuple[str, str, int]]:
-    """Yield (file, token, id) of every token that a shipped file names with its id."""
-    for text, token_id in added_tokens_file(files).items():
-        yield "added_tokens.json", text, token_id
-    for text, token_id in decoder_entries(files).items():
-        yield "tokenizer_config.json", text, token_id
-    if "tokenizer.json" in files:
-        tokenizer = parse_tokenizer(files["tokenizer.json"])
-        for text, token_id in {**vocabulary_of(tokenizer), **added_tokens_of(tokenizer)}.items():
-            yield "tokenizer.json", text, token_id
+def _shipped_ids(shipped: TokenizerFiles) -> Iterator[tuple[str, Mapping[str, int]]]:
+    yield from shipped.added.items()
+    yield "tokenizer.json", shipped.vocabulary
 
 
-def tokenizer_difference(files: Mapping[str, memoryview], base: BaseVersion) -> VersionRefusedError | None:
+def tokenizer_difference(
+    shipped: TokenizerFiles, files: Mapping[str, memoryview], base: BaseVersion
+) -> VersionRefusedError | None:
     """Return the first difference that changes ids or prompts, as the refusal it would be; None if all agree.
 
+    Args:
+        shipped: The adapter's tokenizer files, parsed.
+        files: The adapter's files.
+        base: The pinned base.
+
     Raises:
-        VersionRefusedError: ``json_invalid``: a file can't be read at all.
+        VersionRefusedError: ``json_invalid``: vocab.json can't be read at all.
     """
-    shipped = {name: files[name] for name in TOKENIZER_FILES if name in files}
     return (
-        _model_difference(shipped, base)
+        _model_difference(shipped, files, base)
         or _added_difference(shipped, base)
         or _settings_difference(shipped, base)
         or _template_difference(shipped, base)
     )
 
 
-def _model_difference(shipped: Mapping[str, memoryview], base: BaseVersion) -> VersionRefusedError | None:
+def _model_difference(
+    shipped: TokenizerFiles, files: Mapping[str, memoryview], base: BaseVersion
+) -> VersionRefusedError | None:
     facts = base.tokenizer
-    if "tokenizer.json" in shipped:
-        tokenizer = parse_tokenizer(shipped["tokenizer.json"])
-        return _unless_equal("tokenizer.json", tokenizer_digest(tokenizer), facts.tokenizer)
-    if "tokenizer.model" in shipped:
-        digest = _bytes_digest(shipped["tokenizer.model"])
-        return _unless_equal("tokenizer.model", digest, base.files.get("tokenizer.model"))
-    if "vocab.json" in shipped:
-        vocabulary = parse_object(shipped["vocab.json"], "vocab.json", bytes_max=TOKENIZER_BYTES_MAX)
-        difference = _unless_equal("vocab.json", digest_of(vocabulary), facts.vocabulary)
-        if difference is not None:
-            return difference
-    if "merges.txt" in shipped:
-        return _unless_equal("merges.txt", digest_of(_merges_text(shipped["merges.txt"])), facts.merges)
-    return None
+    digest = tokenizer_digest(shipped)
+    if digest is not None:
+        # It alone decides where it is there; the files of older formats beside it are not read by anybody.
+        return _unless_equal("tokenizer.json", digest, facts.tokenizer)
+    pinned: dict[str, tuple[Digest, Digest | None]] = {}
+    if "tokenizer.model" in files:
+        digest = Digest("sha256:" + hashlib.sha256(files["tokenizer.model"]).hexdigest())
+        pinned["tokenizer.model"] = (digest, base.files.get("tokenizer.model"))
+    if "vocab.json" in files:
+        vocabulary = id_map(parse_large(files, "vocab.json"), "vocab.json")
+        pinned["vocab.json"] = (digest_of(vocabulary), facts.vocabulary)
+    if "merges.txt" in files:
+        pinned["merges.txt"] = (digest_of(_merges(files["merges.txt"])), facts.merges)
+    differences = (_unless_equal(file, *digests) for file, digests in pinned.items())
+    return next((difference for difference in differences if difference is not None), None)
 
 
-def _merges_text(content: memoryview) -> list[list[str]]:
-    lines = str(content, "utf-8", "replace").split("\n")
+def _merges(content: memoryview) -> list[list[str]]:
+    lines = str(content, "utf-8", "replace").splitlines()
     return [line.split(" ") for line in lines if line and not line.startswith("#version")]
-
-
-def _bytes_digest(content: memoryview) -> Digest:
-    return Digest("sha256:" + hashlib.sha256(content).hexdigest())
 
 
 def _unless_equal(file: str, digest: Digest, pinned: Digest | None) -> VersionRefusedError | None:
@@ -108,34 +94,27 @@ def _unless_equal(file: str, digest: Digest, pinned: Digest | None) -> VersionRe
     return refusal(Refusal.TOKENIZER_DIFFERS, f"The shipped {file} {why}. {_ADVICE}", file)
 
 
-def _added_difference(shipped: Mapping[str, memoryview], base: BaseVersion) -> VersionRefusedError | None:
-    known = base.tokenizer.added_tokens
+def _added_difference(shipped: TokenizerFiles, base: BaseVersion) -> VersionRefusedError | None:
     if base.tokenizer.tokenizer is None:
         return None
-    for file, entries in (
-        ("added_tokens.json", added_tokens_file(shipped)),
-        ("tokenizer_config.json", decoder_entries(shipped)),
-    ):
-        for text, token_id in entries.items():
-            if known.get(text) != token_id:
+    for file, tokens in shipped.added.items():
+        for text, token_id in tokens.items():
+            if base.tokenizer.added_tokens.get(text) != token_id:
                 message = f"{file} gives {shown(text)} the id {token_id}; the base does not. {_ADVICE}"
                 return refusal(Refusal.TOKENIZER_DIFFERS, message, file)
     return None
 
 
-def _settings_difference(shipped: Mapping[str, memoryview], base: BaseVersion) -> VersionRefusedError | None:
-    if not shipped.keys() & {"tokenizer_config.json", "special_tokens_map.json"}:
-        return None
-    settings, pinned = parse_settings(shipped), base.tokenizer.settings
-    for name, value in settings.items():
-        expected = pinned.get(name, False if name in FLAG_SETTINGS else None)
-        if expected != value:
-            message = f"The shipped tokenizer sets {name} to {shown(value)}, the base's {shown(expected)}. {_ADVICE}"
+def _settings_difference(shipped: TokenizerFiles, base: BaseVersion) -> VersionRefusedError | None:
+    for name, value in shipped.settings.items():
+        pinned = base.tokenizer.settings.get(name, False if name in FLAG_SETTINGS else None)
+        if pinned != value:
+            message = f"The shipped tokenizer sets {name} to {shown(value)}, the base's {shown(pinned)}. {_ADVICE}"
             return refusal(Refusal.TOKENIZER_DIFFERS, message, name)
     return None
 
 
-def _template_difference(shipped: Mapping[str, memoryview], base: BaseVersion) -> VersionRefusedError | None:
+def _template_difference(shipped: TokenizerFiles, base: BaseVersion) -> VersionRefusedError | None:
     digest = template_digest(shipped)
     if digest is None or digest == base.tokenizer.chat_template:
         return None

@@ -25,10 +25,11 @@ from hotset.registry.digests import version_digest
 from hotset.registry.json_strict import parse_object
 from hotset.registry.module_matching import TargetedModule, linear_paths, targeted_modules
 from hotset.registry.patterns import PatternBudget
-from hotset.registry.peft_config import LoraSettings, read_settings
+from hotset.registry.peft_config import read_settings
 from hotset.registry.refusals import Refusal, refusal, shown
 from hotset.registry.shipped_tokenizer import check_vocabulary, tokenizer_difference
 from hotset.registry.tensor_names import place_tensors
+from hotset.registry.tokenizer_files import parse_tokenizer_files
 from hotset.registry.weights import (
     SERVED_DTYPES,
     StoredTensor,
@@ -105,14 +106,19 @@ def verify(artifact: Artifact, base: BaseVersion, policy: VerifyPolicy, *, clock
         message = f"There is no {CONFIG_FILE}, so rank, scaling and targets are unknown."
         raise refusal(Refusal.CONFIG_MISSING, message, CONFIG_FILE)
     config = parse_object(artifact.files[CONFIG_FILE], CONFIG_FILE)
-    check_vocabulary(artifact.files, base)
+    shipped = parse_tokenizer_files(artifact.files)
+    check_vocabulary(shipped, base)
     settings = read_settings(config)
     modules, warnings = targeted_modules(settings, base.shape, PatternBudget(clock))
     _check_ranks(modules, policy)
     tensors = read_tensors(artifact)
     specs = _place(modules, tensors, base, warnings)
     _check_all_values(artifact, specs, tensors, policy, warnings)
-    used = _check_origin(artifact, settings, base, policy, warnings)
+    origin = base_difference(settings.base_model, base)
+    warnings.extend(origin.warnings)
+    tokenizer = tokenizer_difference(shipped, artifact.files, base)
+    differences = {OTHER_BASE: origin.difference, IGNORE_SHIPPED_TOKENIZER: tokenizer}
+    used = _overridden(differences, policy, warnings)
     manifest = Manifest(
         files=_file_entries(artifact),
         modules=specs,
@@ -204,32 +210,19 @@ def _check_all_values(
         warnings.append(("no_effect", message))
 
 
-def _check_origin(
-    artifact: Artifact, settings: LoraSettings, base: BaseVersion, policy: VerifyPolicy, warnings: Warned
+def _overridden(
+    differences: Mapping[str, VersionRefusedError | None], policy: VerifyPolicy, warnings: Warned
 ) -> tuple[str, ...]:
-    """Check the declared base and the shipped tokenizer; return the overrides that were needed."""
-    difference, base_warnings = base_difference(settings.base_model, base)
-    warnings.extend(base_warnings)
+    """Return the overrides that were needed; raise the first difference that none of the policy's covers."""
     used: list[str] = []
-    _yield_to(OTHER_BASE, difference, policy, used, warnings)
-    tokenizer = tokenizer_difference(artifact.files, base)
-    _yield_to(IGNORE_SHIPPED_TOKENIZER, tokenizer, policy, used, warnings)
+    for override, difference in differences.items():
+        if difference is None:
+            continue
+        if override not in policy.overrides:
+            raise difference
+        used.append(override)
+        warnings.append((override, difference.message))
     return tuple(sorted(used))
-
-
-def _yield_to(
-    override: str,
-    difference: VersionRefusedError | None,
-    policy: VerifyPolicy,
-    used: list[str],
-    warnings: Warned,
-) -> None:
-    if difference is None:
-        return
-    if override not in policy.overrides:
-        raise difference
-    used.append(override)
-    warnings.append((override, difference.message))
 
 
 def _file_entries(artifact: Artifact) -> tuple[FileEntry, ...]:

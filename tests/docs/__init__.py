@@ -1,0 +1,1 @@
+"""The pages under docs/ say what the code says."""

@@ -1,0 +1,1 @@
+"""House rules that run as tests."""

@@ -1,0 +1,31 @@
+"""What the processor multiplies natively, and what follows for the serving dtype."""
+
+import platform
+
+import torch
+
+from hotset.engines.embedded.settings import DtypeName
+
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def hardware_class() -> str:
+    """Return a name such as ``cpu-amx_bf16``; numbers are compared within one class only."""
+    capabilities = torch.cpu.get_capabilities()
+    for name in ("amx_bf16", "avx512_bf16", "avx512_f", "avx2"):
+        if capabilities.get(name):
+            return f"cpu-{name}"
+    return f"cpu-{platform.machine() or 'unknown'}"
+
+
+def serving_dtype(name: DtypeName) -> torch.dtype:
+    """Return the dtype that a setting means on this machine."""
+    if name != "auto":
+        return _DTYPES[name]
+    has_bfloat16 = hardware_class() in ("cpu-amx_bf16", "cpu-avx512_bf16")
+    return torch.bfloat16 if has_bfloat16 else torch.float32
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Return a dtype's name as engine facts spell it."""
+    return next(name for name, known in _DTYPES.items() if known == dtype)

@@ -60,20 +60,21 @@ class Child:
             self.popen.stdin.write(line + b"\n")
             self.popen.stdin.flush()
         except BrokenPipeError as error:
-            raise EngineUnavailableError(
-                f"{self.name} is gone; its log ends with: {self.last_words()}"
-            ) from error
+            raise EngineUnavailableError(f"{self.name} is gone; its log ends with: {self.last_words()}") from error
 
     def end(self) -> None:
-        """Close its input, ask its group to end, insist, and reap it."""
+        """Close its input, then ask its group to end, then insist; reap it."""
+        patience_s = _GENTLE_S if self.popen.stdin is not None else 0.0
         for pipe in (self.popen.stdin, self.popen.stdout):
             if pipe is not None:
                 with contextlib.suppress(BrokenPipeError):  # it left first
                     pipe.close()
-        for number, patience_s in ((signal.SIGTERM, _GENTLE_S), (signal.SIGKILL, _GENTLE_S)):
-            with contextlib.suppress(ProcessLookupError):  # the whole group is gone
-                os.killpg(self.popen.pid, number)
-            with contextlib.suppress(subprocess.TimeoutExpired):  # the next signal is harder
+        for number in (None, signal.SIGTERM, signal.SIGKILL):
+            if number is not None:
+                patience_s = _GENTLE_S
+                with contextlib.suppress(ProcessLookupError):  # the whole group is gone
+                    os.killpg(self.popen.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):  # the next way is harder
                 self.popen.wait(patience_s)
 
 
@@ -133,9 +134,7 @@ class Nursery:
             if _answers(port, path):
                 return
             pause.wait(_POLL_S)
-        raise EngineUnavailableError(
-            f"{child.name} did not answer in {timeout_s:.0f} s: {child.last_words()}"
-        )
+        raise EngineUnavailableError(f"{child.name} did not answer in {timeout_s:.0f} s: {child.last_words()}")
 
 
 def _answers(port: int, path: str) -> bool:

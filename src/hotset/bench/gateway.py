@@ -111,16 +111,12 @@ def settings_words(settings: Settings) -> dict[str, str]:
     }
 
 
-def _start(
-    nursery: Nursery, settings: Settings, say: Callable[[str], None]
-) -> tuple[dict[str, Side], dict[str, str]]:
+def _start(nursery: Nursery, settings: Settings, say: Callable[[str], None]) -> tuple[dict[str, Side], dict[str, str]]:
     """Return the sides that are up, in the order of a round, and why others are not."""
     upstream = start_upstream(nursery, num_tokens=settings.answer_tokens, num_chunks=settings.num_chunks)
     hotset = start_hotset(nursery)
     sides, absent = {upstream.name: upstream, hotset.name: hotset}, {}
-    peer_settings = PeerSettings(
-        settings.peers_dir.absolute(), settings.requirements_dir, settings.install_peers
-    )
+    peer_settings = PeerSettings(settings.peers_dir.absolute(), settings.requirements_dir, settings.install_peers)
     for peer in GATEWAY_PEERS if settings.with_peers else ():
         say(f"starting {peer.name} {peer.version}")
         side = start_peer(nursery, peer, upstream.port, peer_settings, say)
@@ -167,9 +163,7 @@ def measure(side: Side, load: Load, settings: Settings) -> Measured:
         check=False,
     )
     if ended.returncode:
-        raise EngineUnavailableError(
-            f"the load generator failed: {ended.stderr.decode(errors='replace')[-800:]}"
-        )
+        raise EngineUnavailableError(f"the load generator failed: {ended.stderr.decode(errors='replace')[-800:]}")
     return Measured(msgspec.json.decode(ended.stdout, type=Outcome), _cpu(side).since(before))
 
 

@@ -81,9 +81,7 @@ class _Sheet:
         """Hotset's engine process is counted apart; a peer's children are all its own."""
         return _cpu_each if side == HOTSET else _cpu_tree_each
 
-    def rows(
-        self, figures: Callable[[str], dict[str, Spread | None]], *, with_direct: bool = True
-    ) -> tuple[Row, ...]:
+    def rows(self, figures: Callable[[str], dict[str, Spread | None]], *, with_direct: bool = True) -> tuple[Row, ...]:
         measured = [side for side in self.sides if with_direct or side != DIRECT]
         rows = [Row(side=side, figures=figures(side)) for side in measured]
         return (*rows, *(Row(side=side, figures={}, note=why) for side, why in self.absent.items()))
@@ -107,6 +105,9 @@ def build_report(
         appendix: Printed last.
     """
     sheet = _Sheet(sides, absent, outcomes)
+    sections = [_latency_section(sheet), _throughput_section(sheet), _cpu_section(sheet)]
+    if len(sides) > 2:
+        sections.append(_ratio_section(sheet))
     return Report(
         bench="gateway",
         setting=setting,

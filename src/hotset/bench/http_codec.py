@@ -159,9 +159,7 @@ def read_json(body: bytes) -> Content:
         ProtocolBrokenError: the body is not a chat completion.
     """
     payload = _decode(body)
-    pieces = [
-        choice.message.content for choice in payload.choices if choice.message and choice.message.content
-    ]
+    pieces = [choice.message.content for choice in payload.choices if choice.message and choice.message.content]
     is_finished = bool(payload.choices) and all(choice.finish_reason for choice in payload.choices)
     return Content("".join(pieces), len(pieces), is_finished)
 

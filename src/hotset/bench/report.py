@@ -55,9 +55,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         head = Text("\n".join(f"{name}: {value}" for name, value in self.setting.items()), style="dim")
         notes = Text("\n".join(f"· {note}" for note in self.notes))
         tables = [_table(section) for section in self.sections]
-        return Group(
-            Text(f"hotset bench {self.bench}", style="bold"), head, *tables, notes, Text(self.appendix)
-        )
+        return Group(Text(f"hotset bench {self.bench}", style="bold"), head, *tables, notes, Text(self.appendix))
 
     def to_text(self, width: int = 140) -> str:
         """Return the tables as plain text of at most `width` characters a line."""

@@ -44,9 +44,7 @@ def canned_stream(num_chunks: int) -> list[bytes]:
             delta["role"] = "assistant"
         reason = "length" if position == num_chunks - 1 else None
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
-        pieces.append(
-            _chunk(b"data: " + _encode({**_head("chat.completion.chunk"), "choices": [choice]}) + b"\n\n")
-        )
+        pieces.append(_chunk(b"data: " + _encode({**_head("chat.completion.chunk"), "choices": [choice]}) + b"\n\n"))
     return [*pieces, _chunk(b"data: [DONE]\n\n"), b"0\r\n\r\n"]
 
 

@@ -3,9 +3,7 @@ import pytest
 from hotset.bench.stats import median, percentile, ratio, spread
 
 
-@pytest.mark.parametrize(
-    ("percent", "expected"), [(50, 50), (99, 99), (99.5, 100), (100, 100), (1, 1), (0.1, 1)]
-)
+@pytest.mark.parametrize(("percent", "expected"), [(50, 50), (99, 99), (99.5, 100), (100, 100), (1, 1), (0.1, 1)])
 def test_percentile_is_the_nearest_rank_of_the_samples(percent: float, expected: int) -> None:
     samples = [float(value) for value in range(100, 0, -1)]
     assert percentile(samples, percent) == expected

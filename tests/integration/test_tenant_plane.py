@@ -8,8 +8,9 @@ import pytest
 
 from hotset.core.errors import HotsetError
 from hotset.gateway.problems import STATUSES
-from tests.support.plane_world import PlaneWorld, three_tenants
+from tests.support.plane_world import PlaneWorld
 from tests.support.scripted_agent import PROMPT_TOKENS, check_nothing_left
+from tests.support.snapshots import three_tenants
 
 
 def user(text: str) -> list[dict[str, str]]:

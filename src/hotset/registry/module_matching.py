@@ -23,6 +23,8 @@ from hotset.registry.tensor_names import FUSED_NAMES
 T = TypeVar("T")
 
 _ALL_LINEAR = "all-linear"
+#: Largest float32; engines multiply by the scaling in it.
+_SCALING_MAX = (2 - 2.0**-23) * 2.0**127
 #: The index after the first segment but one; what PEFT takes for the layer where no pattern names it.
 _ANY_LAYER = re.compile(r".*?\.[^.]*\.(?P<index>\d+)\.", re.ASCII)
 
@@ -64,7 +66,7 @@ def targeted_modules(
 
     Raises:
         VersionRefusedError: nothing or something other than the seven linears is targeted, a pattern is refused, or
-            a scaling is not finite.
+            a scaling is not a float32.
     """
     is_target = _target_matcher(settings, budget)
     if not _is_all_linear(settings.target_modules):
@@ -93,8 +95,8 @@ def _no_target(targets: str | tuple[str, ...], shape: BaseShape) -> VersionRefus
 
 def _module(path: str, rank: int, alpha: float, use_rslora: bool) -> TargetedModule:
     scaling = alpha / math.sqrt(rank) if use_rslora else alpha / rank
-    if not math.isfinite(scaling):
-        message = f"The scaling of {path} is {scaling}; check lora_alpha, alpha_pattern and r."
+    if not abs(scaling) <= _SCALING_MAX:
+        message = f"The scaling of {path} is {scaling:g}, beyond float32; check lora_alpha, alpha_pattern and r."
         raise refusal(Refusal.SCALING_INVALID, message, path)
     return TargetedModule(path, rank, alpha, scaling)
 

@@ -10,14 +10,11 @@ from hotset.core.messages import Delta
 from hotset.gateway.endpoints import CHAT, COMPLETION
 from hotset.gateway.sse import DONE, Chunks
 
-AWKWARD = st.sampled_from(
-    ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1e", "\r\n", "\n\n", "\r", "data: [DONE]", "\n\ndata: x\n\n", "😀", "é", '"', "\\", "\x00", "\x7f"]
-)  # fmt: skip
-TEXTS = st.lists(
-    st.one_of(AWKWARD, st.text(st.characters(codec="utf-8"), max_size=20), st.lists(AWKWARD).map("".join)),
-    min_size=1,
-    max_size=8,
-)
+LINE_ENDS = ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1e", "\r\n", "\n\n", "\r"]
+OTHERS = ["data: [DONE]", "\n\ndata: x\n\n", ": x", "😀", "é", '"', "\\", "\x00", "\x7f"]
+AWKWARD = st.sampled_from(LINE_ENDS + OTHERS)
+PLAIN = st.text(st.characters(codec="utf-8"), max_size=20)
+TEXTS = st.lists(st.one_of(AWKWARD, PLAIN, st.lists(AWKWARD).map("".join)), min_size=1, max_size=8)
 
 
 def streamed(texts: list[str], *, is_chat: bool) -> bytes:

@@ -36,7 +36,7 @@ class PlaneWorld:
     def __post_init__(self) -> None:
         clock = SystemClock()
         self.metrics = Metrics(clock)
-        self.log = RequestLog(self.folder / "requests.jsonl")
+        self.log = RequestLog(self.folder / "requests.jsonl", on_dropped=self.metrics.log_lines_dropped)
         self.app = build_tenant_app(
             self.settings,
             {BASE: self.agent},

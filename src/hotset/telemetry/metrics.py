@@ -111,9 +111,9 @@ class Metrics(Collector):
         """Say which part of the usable slots running requests hold, 0 to 1."""
         self._saturation.set(ratio)
 
-    def log_line_dropped(self) -> None:
-        """Count one lost line of the request log."""
-        self._log_dropped.add()
+    def log_lines_dropped(self, count: int) -> None:
+        """Count lost lines of the request log; called from its writing thread too."""
+        self._log_dropped.add((), count)
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric (called by the registry when it is scraped)."""

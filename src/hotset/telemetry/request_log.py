@@ -7,7 +7,7 @@ loop and written by a thread of this module's own, in batches; files are rotated
 import logging
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -55,9 +55,23 @@ class RequestEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequestLog:
-    """Appends entries to ``PATH`` and keeps ``PATH.1`` … ``PATH.N`` as older files."""
+    """Appends entries to ``PATH`` and keeps ``PATH.1`` … ``PATH.N`` as older files.
 
-    def __init__(self, path: Path, *, file_bytes_max: int = 64 << 20, files_max: int = 8) -> None:
+    Args:
+        path: The newest file; its folder is made where it is missing.
+        file_bytes_max: Size past which a new file is begun.
+        files_max: Files kept, the newest included.
+        on_dropped: Told how many entries were lost, on whichever thread lost them.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        file_bytes_max: int = 64 << 20,
+        files_max: int = 8,
+        on_dropped: Callable[[int], None] = lambda _: None,
+    ) -> None:
         assert file_bytes_max >= 1
         assert files_max >= 1
         self._path = path
@@ -67,6 +81,7 @@ class RequestLog:
         self._wake = threading.Event()
         self._write_lock = threading.Lock()
         self._closed = False
+        self._on_dropped = on_dropped
         #: Entries lost because the disk could not keep up or failed.
         self.num_dropped = 0
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,7 +98,7 @@ class RequestLog:
     def append(self, entry: RequestEntry) -> None:
         """Hand an entry to the writer; never waits for the disk."""
         if len(self._waiting) >= _ENTRIES_WAITING_MAX:
-            self.num_dropped += 1
+            self._drop(1)
             return
         self._waiting.append(entry)
         if not self._wake.is_set():
@@ -124,10 +139,14 @@ class RequestLog:
                 self._file.write(batch)
                 self._file.flush()
             except OSError as error:
-                self.num_dropped += count
+                self._drop(count)
                 _log.error("request log: %d lines lost: %s", count, error)
                 return
             self._size += len(batch)
+
+    def _drop(self, count: int) -> None:
+        self.num_dropped += count
+        self._on_dropped(count)
 
     def _rotate(self) -> None:
         self._file.close()

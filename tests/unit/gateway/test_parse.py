@@ -63,23 +63,10 @@ def test_every_field_arrives() -> None:
 
 
 def test_explicit_nulls_mean_the_defaults() -> None:
-    names = [
-        "max_tokens",
-        "temperature",
-        "top_p",
-        "n",
-        "stop",
-        "seed",
-        "presence_penalty",
-        "frequency_penalty",
-        "stream",
-        "stream_options",
-        "user",
-        "top_k",
-        "min_p",
-        "repetition_penalty",
-        "logprobs",
-    ]
+    names = (
+        *("max_tokens", "temperature", "top_p", "n", "stop", "seed", "presence_penalty", "frequency_penalty"),
+        *("stream", "stream_options", "user", "top_k", "min_p", "repetition_penalty", "logprobs"),
+    )
     nulls = dict.fromkeys(names)
     assert parse_chat(chat(**nulls), SETTINGS) == parse_chat(chat(), SETTINGS)
     assert parse_completion(text(**nulls, echo=None), SETTINGS) == parse_completion(text(), SETTINGS)
@@ -146,9 +133,7 @@ def test_a_field_that_is_not_served_is_named(fields: dict[str, object], param: s
         assert caught.value.param == param
 
 
-@pytest.mark.parametrize(
-    "field", ["suffix", "best_of", "logit_bias", "messages", "guided_json", "truncate_prompt_tokens"]
-)
+@pytest.mark.parametrize("field", ["suffix", "best_of", "logit_bias", "messages", "guided_json", "user_id"])
 def test_a_completion_field_that_is_not_served_is_named(field: str) -> None:
     with pytest.raises(UnsupportedParameterError) as caught:
         parse_completion(text(**{field: None}), SETTINGS)
@@ -174,8 +159,8 @@ DOUBLED = [
     b'{"model":"a","messages":[{"role":"user","content":"a","content":"b"}]}',
     b'{"model":"a","messages":[{"role":"user","content":[{"type":"text","text":"a","text":"b"}]}]}',
     b'{"model":"a","messages":[],"messages":[{"role":"user","content":"hi"}]}',
-    b'{"model":"a","messages":[{"role":"user","content":"hi"}],"stream":true,'
-    b'"stream_options":{"include_usage":true,"include_usage":false}}',
+    b'{"model":"a","messages":[{"role":"user","content":"a"}],"stream":true,"stream_options":'
+    b'{"include_usage":true,"include_usage":true}}',
     b'{"model":"a","messages":[{"role":"user","content":"say \\"x\\": 1"}],"user":"a","user":"a"}',
 ]
 
@@ -194,8 +179,7 @@ SINGLE = [
     b'{"model" : "a", "messages" : [{"role" : "user", "content" : "hi"}]}',
     b'{"model":"a","messages":[{"role":"user","content":"\\"model\\": twice \\"model\\": here"}]}',
     b'{\n  "model":\t"a",\r\n  "messages":[{"role":"user","content":"model: :) :"}]\n}',
-    b'{"model":"a","messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}],'
-    b'"response_format":{"type":"text"}}',
+    b'{"model":"a","messages":[{"role":"user","content":[{"type":"text","text":"a"}]}],"response_format":{"type":"text"}}',
     b'{"model":"a","messages":[{"role":"assistant","content":"x","refusal":null},{"role":"user","content":"x"}]}',
 ]
 

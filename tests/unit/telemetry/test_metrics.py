@@ -1,0 +1,120 @@
+"""Names, bounded labels, and the text a scrape gets."""
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from hotset.core.ids import TenantId
+from hotset.telemetry import names
+from hotset.telemetry.metrics import Metrics
+from tests.support.fake_clock import FakeClock
+
+
+def samples(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(metrics.text().decode())
+        for sample in family.samples
+    }
+
+
+def everything_once(metrics: Metrics) -> None:
+    metrics.request_ended("completed", "hot", None)
+    metrics.request_ended("refused", "", "model_not_found")
+    metrics.page_refused("unauthenticated")
+    metrics.tokens_used("acme", 3, 4)
+    metrics.first_token(0.02)
+    metrics.queued("hot", 0.001)
+    metrics.in_flight(2)
+    metrics.lookup("warm")
+    metrics.load_done("cold", 12, 0.3)
+    metrics.evicted("lru")
+    metrics.resident("hot", 8, 1024)
+    metrics.batch_filled(0.5)
+    metrics.saturated(0.25)
+    metrics.log_lines_dropped(2)
+
+
+def test_every_name_in_the_list_is_shown_and_none_beside_it() -> None:
+    metrics = Metrics(FakeClock())
+    metrics.apply_tenants([TenantId("acme")])
+    everything_once(metrics)
+    shown = {family.name for family in text_string_to_metric_families(metrics.text().decode())}
+    assert shown == {metric.name for metric in names.METRICS}
+
+
+@pytest.mark.parametrize("metric", names.METRICS, ids=lambda metric: metric.name)
+def test_names_follow_the_house(metric: names.MetricName) -> None:
+    assert metric.name.startswith("hotset_")
+    assert ":" not in metric.name
+    assert metric.help.endswith(".")
+    assert list(metric.edges) == sorted(metric.edges)
+    assert (metric.kind == "histogram") == bool(metric.edges)
+
+
+def test_values_are_those_that_were_given() -> None:
+    metrics = Metrics(FakeClock())
+    metrics.apply_tenants([TenantId("acme")])
+    everything_once(metrics)
+    shown = samples(metrics)
+    assert shown["hotset_requests_total", (("lane", "hot"), ("outcome", "completed"))] == 1
+    assert shown["hotset_requests_total", (("lane", "none"), ("outcome", "refused"))] == 1
+    assert shown["hotset_request_errors_total", (("code", "unauthenticated"),)] == 1
+    assert shown["hotset_tokens_total", (("tenant", "acme"), ("type", "completion"))] == 4
+    assert shown["hotset_time_to_first_token_seconds_bucket", (("le", "0.01"),)] == 0
+    assert shown["hotset_time_to_first_token_seconds_bucket", (("le", "0.025"),)] == 1
+    assert shown["hotset_time_to_first_token_seconds_bucket", (("le", "+Inf"),)] == 1
+    assert shown["hotset_time_to_first_token_seconds_sum", ()] == pytest.approx(0.02)
+    assert shown["hotset_adapter_load_duration_seconds_count", (("rank_class", "16"), ("source_tier", "cold"))] == 1
+    assert shown["hotset_worst_tenant_time_to_first_token_seconds", ()] == pytest.approx(0.02)
+
+
+def test_an_observation_on_an_edge_belongs_to_the_bucket_it_closes() -> None:
+    metrics = Metrics(FakeClock())
+    metrics.first_token(0.01)
+    assert samples(metrics)["hotset_time_to_first_token_seconds_bucket", (("le", "0.01"),)] == 1
+
+
+def test_junk_grows_no_series() -> None:
+    metrics = Metrics(FakeClock(), tenants_max=2)
+    metrics.apply_tenants([TenantId("acme"), TenantId("globex"), TenantId("initech")])
+    everything_once(metrics)
+    before = len(samples(metrics))
+    for number in range(10_000):
+        metrics.tokens_used(f"tenant-{number}", 1, 1)
+        metrics.request_ended("refused", "", f"code-{number}")
+        metrics.lookup(f"tier-{number}")
+        metrics.evicted(f"cause-{number}")
+        metrics.load_done("cold", number, 0.1)
+    shown = samples(metrics)
+    assert len(shown) - before < 400
+    assert shown["hotset_tokens_total", (("tenant", "other"), ("type", "prompt"))] == 10_000
+    assert not any("initech" in str(labels) for _, labels in shown)
+
+
+def test_a_tenant_that_leaves_takes_its_series_with_it() -> None:
+    metrics = Metrics(FakeClock())
+    metrics.apply_tenants([TenantId("acme"), TenantId("globex")])
+    metrics.tokens_used("acme", 1, 1)
+    metrics.tokens_used("globex", 1, 1)
+    metrics.apply_tenants([TenantId("globex")])
+    assert {dict(labels).get("tenant") for name, labels in samples(metrics) if name == "hotset_tokens_total"} == {
+        "globex"
+    }
+
+
+def test_the_worst_time_to_first_token_is_forgotten_after_two_windows() -> None:
+    clock = FakeClock()
+    metrics = Metrics(clock)
+    name = ("hotset_worst_tenant_time_to_first_token_seconds", ())
+    metrics.first_token(3.0)
+    clock.advance(61)
+    metrics.first_token(1.0)
+    assert samples(metrics)[name] == 3.0
+    clock.advance(61)
+    assert samples(metrics)[name] == 1.0
+    clock.advance(500)
+    assert samples(metrics)[name] == 0.0
+
+
+def test_rank_classes_cover_every_rank() -> None:
+    assert [names.rank_class(rank) for rank in (1, 8, 9, 128, 129)] == ["8", "8", "16", "128", "other"]

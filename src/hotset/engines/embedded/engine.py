@@ -8,10 +8,10 @@ unloaded; what a request held is free, and zeroed, in the moment it ends.
 import json
 import random
 from pathlib import Path
-from time import perf_counter
 
 import torch
 
+from hotset.core.clock import Clock, SystemClock
 from hotset.core.errors import (
     ConfigError,
     ContextLengthExceededError,
@@ -58,7 +58,7 @@ _SCORED_ROWS = 256
 class EmbeddedEngine:
     """A `StepEngine` in PyTorch."""
 
-    def __init__(self, settings: EmbeddedSettings) -> None:
+    def __init__(self, settings: EmbeddedSettings, clock: Clock | None = None) -> None:
         """Read the base and make room for adapters and keys and values.
 
         Raises:
@@ -86,6 +86,7 @@ class EmbeddedEngine:
         self._builder = BatchBuilder(self.pool, block_size=settings.block_size, dtype=dtype)
         self._encoder = PromptEncoder(folder, model_len_max=len_max)
         self._settings = settings
+        self._clock = clock or SystemClock()
         self._dtype = dtype
         self._random = random.Random(settings.seed)  # noqa: S311 -- not a secret
         self._requests: dict[RequestId, list[Choice]] = {}
@@ -133,11 +134,11 @@ class EmbeddedEngine:
             LoadFailedError: no free slot.
         """
         assert isinstance(staged, StagedAdapter)
-        started = perf_counter()
+        started = self._clock.monotonic_s()
         if staged.engine_name not in self.pool.spans:
             with torch.inference_mode():
                 self.pool.place(staged)
-        seconds = perf_counter() - started
+        seconds = self._clock.monotonic_s() - started
         return LoadReport(
             seconds=seconds,
             stall_seconds=seconds,

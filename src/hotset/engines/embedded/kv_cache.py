@@ -43,6 +43,7 @@ class KvCache:
         gathered = gathered.view(tables.shape[0], -1, *self._token_shape)
         return gathered[:, :, 0].transpose(1, 2), gathered[:, :, 1].transpose(1, 2)
 
+    @torch.inference_mode()
     def erase(self, blocks: Sequence[int]) -> None:
         """Zero blocks."""
         self._blocks.index_fill_(1, torch.tensor(blocks), 0)

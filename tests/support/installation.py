@@ -20,12 +20,12 @@ from hotset.control.progress import Progress, Report
 from hotset.control.prover import Proof
 from hotset.core.base import BaseVersion
 from hotset.core.errors import HotsetError
-from hotset.core.ports import Withdrawal
 from hotset.core.messages import AdapterLoad, EngineFacts
+from hotset.core.ports import Withdrawal
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.registry.fingerprint import Fingerprint
-from hotset.storage.state_folder import StateFolder
 from hotset.storage.staging import UploadLimits
+from hotset.storage.state_folder import StateFolder
 from tests.support.adapters import make_adapter, tiny_base_shape
 from tests.support.bases import make_tiny_base
 
@@ -118,9 +118,7 @@ class Installation:
         self.remote = self._client(is_local=False)
 
     def _client(self, *, is_local: bool) -> httpx.AsyncClient:
-        app = build_admin_app(
-            self.control, lambda: "hotset_build_info 1\n", explain=explain, is_local=is_local
-        )
+        app = build_admin_app(self.control, lambda: "hotset_build_info 1\n", explain=explain, is_local=is_local)
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         return httpx.AsyncClient(transport=transport, base_url="http://control")
 
@@ -152,7 +150,7 @@ class Installation:
         upload = (await self.ok("POST", "/uploads", {}, token=token))["upload"]
         client = self.local if token is None else self.remote
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        for path in sorted(folder.iterdir()):
+        for path in files_of(folder):
             url = f"/admin/v1/uploads/{upload}/{path.name}"
             response = await client.put(url, content=path.read_bytes(), headers=headers)
             assert response.status_code == 201, response.text
@@ -173,6 +171,11 @@ class Installation:
         for verb in ("prove", "approve", "promote"):
             version = await self.step(version["ref"], verb)
         return version
+
+
+def files_of(folder: Path) -> list[Path]:
+    """Return the folder's files, by name."""
+    return sorted(folder.iterdir())
 
 
 def version_path(ref: str) -> str:

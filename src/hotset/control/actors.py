@@ -49,7 +49,7 @@ def parse_roles(texts: list[str]) -> frozenset[Role]:
     Raises:
         InvalidRequestError: none is named, or a word is no role.
     """
-    roles = frozenset(role for role in ROLES if role in texts)
+    roles: frozenset[Role] = frozenset(role for role in ROLES if role in texts)
     if not roles or len(roles) != len(set(texts)):
         raise InvalidRequestError(f"Roles are one or more of: {', '.join(ROLES)}.", param="roles")
     return roles

@@ -1,7 +1,7 @@
 """Control: every operator command, wired over one state folder.
 
-Commands live in groups by concept (`bases`, `tenancy`, `operators`, `publishing`, `proving`, `approving`,
-`upkeep`), one method a command. Each validates, changes the catalogue in one transaction with its audit entry, and leads to a new
+Commands live in groups by concept (`bases`, `tenancy`, `operators`, `publishing`, `proving`, `approving`, `upkeep`),
+one method a command. Each validates, changes the catalogue in one transaction with its audit entry, and leads to a new
 snapshot for every holder.
 """
 

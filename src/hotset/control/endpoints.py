@@ -1,9 +1,8 @@
 """What an endpoint of the admin API is: one row of a table that makes both the routes and the OpenAPI document."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import cast
 
 from pydantic import ValidationError
 from starlette.requests import ClientDisconnect, Request
@@ -117,7 +116,7 @@ async def read_body(request: Request, kind: type[Body]) -> Body:
         raise InvalidRequestError(f"{where}: {first['msg']}.", param=where) from error
 
 
-async def body_chunks(request: Request):
+async def body_chunks(request: Request) -> AsyncIterator[bytes]:
     """Yield a body's pieces as they arrive.
 
     Raises:
@@ -136,4 +135,4 @@ async def body_chunks(request: Request):
         if chunk is None:
             return
         if chunk:
-            yield cast("bytes", chunk)
+            yield chunk

@@ -7,7 +7,7 @@ adapter, alias, version, files, states and audit. A crash before the commit leav
 
 import asyncio
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -143,7 +143,7 @@ class Publishing:
         return Verdict(verified, None)
 
     @contextmanager
-    def _claimed(self, submission: Submission) -> Iterator[Path]:
+    def _claimed(self, submission: Submission) -> Generator[Path]:
         """Lend a folder that nobody else writes to; it is gone when the block ends."""
         if submission.folder is not None:
             with self._staging.scratch() as scratch:

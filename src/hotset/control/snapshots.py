@@ -42,8 +42,8 @@ def read_routing_rows(catalogue: Catalogue) -> RoutingRows:
 def build_snapshot(rows: RoutingRows) -> RoutingSnapshot:
     """Return the routing state that these rows amount to."""
     bases = {row.base.digest: row for row in rows.bases}
-    callers = frozenset(row.tenant for row in rows.tenants if row.state == VersionState.ACTIVE)
-    removed = frozenset(row.tenant for row in rows.tenants if row.state == "removed")
+    callers: frozenset[TenantId] = frozenset(row.tenant for row in rows.tenants if row.state == VersionState.ACTIVE)
+    removed: frozenset[TenantId] = frozenset(row.tenant for row in rows.tenants if row.state == "removed")
     servable = [row for row in rows.versions if _is_servable(row, removed)]
     by_adapter = _aliases_of_adapters(servable, bases)
     return RoutingSnapshot(

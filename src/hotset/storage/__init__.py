@@ -1,1 +1,1 @@
-"""The state folder, the database, the audit log, content-addressed blobs. No policy, no change of what was published."""
+"""The state folder, the database, the audit log, blobs. No policy, no change of what was published."""

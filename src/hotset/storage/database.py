@@ -4,7 +4,7 @@ WAL, foreign keys and ``synchronous=FULL`` on every connection; a write transact
 start, so what it reads is what it changes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,13 @@ class Database:
         self._path.chmod(0o600)
 
     @contextmanager
-    def write(self) -> Iterator[Catalogue]:
+    def write(self) -> Generator[Catalogue]:
         """Open a transaction that commits at the end of the block, or rolls back if it raises."""
         with self._begin("BEGIN IMMEDIATE") as connection:
             yield Catalogue(connection)
 
     @contextmanager
-    def read(self) -> Iterator[Catalogue]:
+    def read(self) -> Generator[Catalogue]:
         """Open a transaction that sees one moment and changes nothing."""
         with self._begin("BEGIN") as connection:
             yield Catalogue(connection)
@@ -48,7 +48,7 @@ class Database:
         self._engine.dispose()
 
     @contextmanager
-    def _begin(self, statement: str) -> Iterator[Connection]:
+    def _begin(self, statement: str) -> Generator[Connection]:
         with self._engine.connect() as connection:
             connection.exec_driver_sql(statement)
             try:

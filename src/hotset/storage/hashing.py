@@ -54,7 +54,8 @@ def hash_file(path: Path, on_bytes: OnBytes | None = None) -> tuple[Digest, int]
 def hash_files(paths: list[Path], on_bytes: OnBytes | None = None, num_threads: int = 4) -> list[Digest]:
     """Return the digests of many files, in the order given, hashed in parallel threads."""
     with ThreadPoolExecutor(max_workers=num_threads, thread_name_prefix="hash") as pool:
-        return [digest for digest, _ in pool.map(lambda path: hash_file(path, on_bytes), paths)]
+        hashed = [pool.submit(hash_file, path, on_bytes) for path in paths]
+        return [future.result()[0] for future in hashed]
 
 
 def as_digest(hexadecimal: str) -> Digest:

@@ -8,7 +8,7 @@ import hashlib
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,7 +96,7 @@ class Staging:
         return folder
 
     @contextmanager
-    def receive(self, upload: str, name: str) -> Iterator[StagedFile]:
+    def receive(self, upload: str, name: str) -> Generator[StagedFile]:
         """Receive one file into an upload; it is there, whole, once the block ends without an error.
 
         Raises:
@@ -141,7 +141,7 @@ class Staging:
         shutil.rmtree(self.claim(upload))
 
     @contextmanager
-    def scratch(self) -> Iterator[Path]:
+    def scratch(self) -> Generator[Path]:
         """Lend an empty folder that is gone when the block ends."""
         folder = self._root / f"scratch-{secrets.token_hex(16)}"
         folder.mkdir(mode=0o700)

@@ -14,7 +14,7 @@ Every folder is 0700 and every secret 0600. `initialise` may be cut short anywhe
 import fcntl
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -63,16 +63,16 @@ class StateFolder:
         for folder in self._folders():
             make_private_folder(folder)
         if not self._private_key.exists():
-            write_durably(self._private_key, _private_pem(Ed25519PrivateKey.generate()))
-        public_key = self.reviewer_private_key().public_key()
-        public_path = self._public_keys / f"{reviewer_key_id(public_key).partition(':')[2]}.pem"
-        if not public_path.exists():
-            write_durably(public_path, _public_pem(public_key))
+            # The public half first: cut short between the two, a public key without a private one is left, which
+            # approves nothing; and one that an operator takes away later is not put back.
+            key = Ed25519PrivateKey.generate()
+            write_durably(self._public_key_path(key.public_key()), _public_pem(key.public_key()))
+            write_durably(self._private_key, _private_pem(key))
         if not self._salt.exists():
             write_durably(self._salt, secrets.token_bytes(_SALT_BYTES))
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> Generator[None]:
         """Hold the folder for this process; the lock dies with the process, however it ends.
 
         Raises:
@@ -132,6 +132,9 @@ class StateFolder:
         if len(key) < _SALT_BYTES:
             raise ConfigError(f"{self._salt} holds {len(key)} bytes; expected {_SALT_BYTES}.")
         return key
+
+    def _public_key_path(self, key: Ed25519PublicKey) -> Path:
+        return self._public_keys / f"{reviewer_key_id(key).partition(':')[2]}.pem"
 
     def _folders(self) -> tuple[Path, ...]:
         own = (self.blobs, self.staging, self.worker, self.run, self.trust, self.logs, self.secrets)

@@ -120,7 +120,7 @@ def test_purged_and_banned_show(published: Database) -> None:
         "UPDATE versions SET digest = 'sha256:x'",
         "UPDATE versions SET number = 2",
         "DELETE FROM versions",
-        "INSERT OR REPLACE INTO versions SELECT owner, name, number, base, 'x', manifest_json, publisher, 0 FROM versions",
+        "INSERT OR REPLACE INTO versions SELECT owner, name, number, base, 'x', manifest_json, 'e', 0 FROM versions",
         "UPDATE version_files SET digest = 'sha256:x'",
         "DELETE FROM version_files",
         "UPDATE approvals SET approval_json = '{}'",

@@ -15,7 +15,6 @@ from threading import Event
 from hotset.core.clock import Clock
 from hotset.core.errors import EngineUnavailableError
 
-_GENTLE_S = 5.0
 _POLL_S = 0.1
 
 
@@ -62,41 +61,44 @@ class Child:
         except BrokenPipeError as error:
             raise EngineUnavailableError(f"{self.name} is gone; its log ends with: {self.last_words()}") from error
 
-    def end(self) -> None:
+    def end(self, gentle_s: float) -> None:
         """Close its input, then ask its group to end, then insist; reap it."""
-        patience_s = _GENTLE_S if self.popen.stdin is not None else 0.0
+        patience_s = gentle_s if self.popen.stdin is not None else 0.0
         for pipe in (self.popen.stdin, self.popen.stdout):
             if pipe is not None:
                 with contextlib.suppress(BrokenPipeError):  # it left first
                     pipe.close()
         for number in (None, signal.SIGTERM, signal.SIGKILL):
             if number is not None:
-                patience_s = _GENTLE_S
+                patience_s = gentle_s
                 with contextlib.suppress(ProcessLookupError):  # the whole group is gone
                     os.killpg(self.popen.pid, number)
             with contextlib.suppress(subprocess.TimeoutExpired):  # the next way is harder
                 self.popen.wait(patience_s)
 
 
-@dataclass(slots=True)
 class Nursery:
     """Starts children under one folder; leaving its context ends them all, last started first."""
 
-    folder: Path
-    clock: Clock
-    children: list[Child]
+    def __init__(self, folder: Path, clock: Clock, *, gentle_s: float = 5.0) -> None:
+        """Prepare to start children.
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
+        Args:
+            folder: Where their logs go, and their working folder.
+            clock: Where time comes from.
+            gentle_s: How long a child may take to end before it is asked in a harder way.
+        """
         self.folder = folder
         self.clock = clock
-        self.children = []
+        self.gentle_s = gentle_s
+        self.children: list[Child] = []
 
     def __enter__(self) -> "Nursery":
         return self
 
     def __exit__(self, *_: object) -> None:
         for child in reversed(self.children):
-            child.end()
+            child.end(self.gentle_s)
 
     def start(self, name: str, command: Sequence[str], *, talks: bool = False) -> Child:
         """Start a process.

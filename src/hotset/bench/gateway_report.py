@@ -111,12 +111,7 @@ def build_report(
     return Report(
         bench="gateway",
         setting=setting,
-        sections=(
-            _latency_section(sheet),
-            _throughput_section(sheet),
-            _cpu_section(sheet),
-            _ratio_section(sheet),
-        ),
+        sections=tuple(sections),
         notes=_notes(sheet),
         appendix=appendix,
     )

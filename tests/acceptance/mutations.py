@@ -107,7 +107,8 @@ def try_mutation(mutation: Mutation) -> bool:
 
 def main() -> int:
     """Try every mutation; return the exit status."""
-    return 0 if all([try_mutation(mutation) for mutation in MUTATIONS]) else 1
+    caught = [try_mutation(mutation) for mutation in MUTATIONS]
+    return 0 if all(caught) else 1
 
 
 if __name__ == "__main__":

@@ -1,0 +1,117 @@
+"""Garbage, the store's health, the audit log."""
+
+import sqlite3
+from pathlib import Path
+
+from hotset.control.actors import LOCAL_ADMIN
+from tests.support.installation import Installation, installation, run
+
+
+async def pushed(inst: Installation) -> None:
+    await inst.add_base()
+    await inst.ok("POST", "/tenants", {"tenant": "acme"})
+    await inst.push("acme/support", inst.adapter())
+
+
+def test_garbage_is_what_no_version_names(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            await pushed(inst)
+            named = set(inst.control.blobs.digests())
+            stray = tmp_path / "stray"
+            stray.write_bytes(b"x" * 100)
+            inst.control.blobs.ingest(stray)
+            await inst.upload(inst.adapter("other", seed=1))
+            freed = await inst.ok("POST", "/store/gc", {})
+            assert freed == {"num_blobs": 1, "bytes": 100, "num_staging": 0}
+            assert set(inst.control.blobs.digests()) == named
+
+    run(story())
+
+
+def test_a_start_clears_what_a_crash_left(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            await pushed(inst)
+            stray = tmp_path / "stray"
+            stray.write_bytes(b"x")
+            inst.control.blobs.ingest(stray)
+            upload = await inst.upload(inst.adapter("other", seed=1))
+            (inst.folder.blobs / "incoming" / "half.part").write_bytes(b"x")
+        async with installation(tmp_path) as inst:
+            assert (await inst.call("DELETE", f"/uploads/{upload}")).status_code == 404
+            assert len(list(inst.control.blobs.digests())) == 2
+            assert list((inst.folder.blobs / "incoming").iterdir()) == []
+            found = await inst.ok("POST", "/store/verify", {})
+            assert (found["num_blobs"], found["damaged"], found["missing"]) == (2, [], [])
+
+    run(story())
+
+
+def test_missing_blobs_are_named(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            await pushed(inst)
+            gone = next(iter(inst.control.blobs.digests()))
+            inst.control.blobs.delete(gone)
+            assert (await inst.ok("POST", "/store/verify", {}))["missing"] == [gone]
+
+    run(story())
+
+
+def test_an_upload_is_thrown_away(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            upload = await inst.upload(inst.adapter())
+            assert (await inst.call("DELETE", f"/uploads/{upload}")).status_code == 204
+            assert (await inst.call("DELETE", f"/uploads/{upload}")).status_code == 404
+
+    run(story())
+
+
+def test_every_act_is_in_the_audit_log_and_reading_is_not(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            await pushed(inst)
+            await inst.ok("GET", "/tenants")
+            await inst.step("acme/support@1", "prove")
+            await inst.call("POST", "/adapters/acme/support/versions/1/promote", {})  # refused, so no act
+            entries = (await inst.ok("GET", "/audit"))["entries"]
+            assert [(entry["actor"], entry["action"], entry["subject"]) for entry in entries[1:]] == [
+                ("local", "base.add", "tiny"),
+                ("local", "tenant.add", "acme"),
+                ("local", "adapter.add", "acme/support"),
+                ("local", "version.publish", "acme/support@1"),
+                ("local", "version.prove", "acme/support@1"),
+            ]
+            assert [entry["number"] for entry in entries] == list(range(1, 7))
+            page = await inst.ok("GET", "/audit?after=2&limit=2")
+            assert [entry["number"] for entry in page["entries"]] == [3, 4]
+            verdict = await inst.ok("GET", "/audit/verify")
+            assert verdict == {"num_entries": 6, "is_intact": True, "first_broken": None}
+
+    run(story())
+
+
+def test_an_edited_audit_log_shows_where(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            await pushed(inst)
+            raw = sqlite3.connect(inst.folder.database)
+            raw.execute("DROP TRIGGER audit_no_update")
+            raw.execute("UPDATE audit SET actor = 'eve' WHERE number = 3")
+            raw.commit()
+            raw.close()
+            verdict = await inst.ok("GET", "/audit/verify")
+            assert (verdict["is_intact"], verdict["first_broken"]) == (False, 3)
+
+    run(story())
+
+
+def test_collecting_with_nothing_to_free_frees_nothing(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            freed = await inst.control.upkeep.collect_garbage(LOCAL_ADMIN)
+            assert (freed.num_blobs, freed.num_bytes, freed.num_staging) == (0, 0, 0)
+
+    run(story())

@@ -99,6 +99,12 @@ def _config(name: str, refusal: Refusal, **settings: Any) -> BadAdapter:
     return BadAdapter(name, refusal, adapter_files(config=settings))
 
 
+def _without_setting(name: str, setting: str) -> BadAdapter:
+    files = adapter_files()
+    kept = {key: value for key, value in json.loads(files[CONFIG]).items() if key != setting}
+    return BadAdapter(name, Refusal.SETTING_INVALID, {**files, CONFIG: json.dumps(kept).encode()})
+
+
 def _tensors(name: str, refusal: Refusal, edit: Callable[[Tensors], None], **settings: Any) -> BadAdapter:
     return BadAdapter(name, refusal, adapter_files(config=settings, edit=edit))
 
@@ -188,7 +194,10 @@ def _setting_cases() -> list[BadAdapter]:
         _config("rank_float", Refusal.SETTING_INVALID, r=8.0),
         _config("rank_bool", Refusal.SETTING_INVALID, r=True),
         _config("alpha_string", Refusal.SETTING_INVALID, lora_alpha="16"),
-        _config("alpha_missing", Refusal.SETTING_INVALID, lora_alpha=None),
+        _config("alpha_null", Refusal.SETTING_INVALID, lora_alpha=None),
+        _without_setting("alpha_missing", "lora_alpha"),
+        _without_setting("rank_missing", "r"),
+        _config("targets_number", Refusal.SETTING_INVALID, target_modules=7),
         _config("alpha_huge_integer", Refusal.SETTING_INVALID, lora_alpha=10**400),
         _config("dropout_string", Refusal.SETTING_INVALID, lora_dropout="much"),
         _config("targets_null", Refusal.SETTING_INVALID, target_modules=None),

@@ -113,9 +113,7 @@ def _target_matcher(settings: LoraSettings, budget: PatternBudget) -> Matcher:
 
 
 def _name_matcher(setting: str, names: str | tuple[str, ...], budget: PatternBudget) -> Matcher:
-    if isinstance(names, str):
-        if not names:
-            return lambda path: False
+    if isinstance(names, str) and names:
         if setting == "target_modules" and _is_all_linear(names):
             return lambda path: path.rpartition(".")[2] in _LINEAR_NAMES
         return budget.full(names, setting)

@@ -21,7 +21,7 @@ _PORTABLE = re.compile(
     r"""(?:
         [\w.,:=!<>@/\ ^$*+?|&~\#%"';-]                   # literals, anchors, quantifiers, alternatives
       | \{(?:\d{1,3}(?:,\d{0,3})?|,\d{1,3})\}          # counted quantifiers
-      | \\[.dDwWsSbB\-_/\\^$*+?|()\[\]{}]              # escapes
+      | \\[.dDwWsSb\-_/\\^$*+?|()\[\]{}]              # escapes
       | \((?:\?(?::|=|!|<=|<!|P<\w{1,64}>)|(?!\?))     # groups and look-around, no flags
       | \)
       | \[\^?(?:[\w.:,/@ ^$*+?(){}]|\\[.dDwWsS\-_/\\\]\[]|-(?!-)|\|(?!\|))++\]
@@ -44,9 +44,12 @@ class Matcher(Protocol):
 
 
 class PatternBudget:
-    """The time that all patterns of one adapter may take together."""
+    """The time that all patterns of one adapter may take together.
 
-    def __init__(self, clock: Clock, seconds: float = 2.0) -> None:
+    One match is stopped by the engine, which counts the process's CPU time; the sum by the clock.
+    """
+
+    def __init__(self, clock: Clock, seconds: float = 1.0) -> None:
         self._clock = clock
         self._end_s = clock.monotonic_s() + seconds
 

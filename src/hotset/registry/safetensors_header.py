@@ -15,7 +15,7 @@ from hotset.registry.json_strict import parse_object
 from hotset.registry.refusals import Refusal, refusal, shown
 
 HEADER_BYTES_MAX = 8 << 20
-TENSORS_MAX = 100_000
+TENSORS_MAX = 20_000
 _DIMENSIONS_MAX = 8
 _METADATA = "__metadata__"
 

@@ -62,14 +62,14 @@ def parse_tokenizer_files(contents: Contents) -> TokenizerFiles:
         _SETTINGS: _decoder_entries(settings),
     }
     merges: list[list[str]] = []
-    if tokenizer:
+    if _TOKENIZER in contents:
         vocabulary = id_map(as_object(as_object(tokenizer.get("model")).get("vocab")), _TOKENIZER)
         added[_TOKENIZER] = _tokenizer_entries(tokenizer)
         merges = _merges(as_list(as_object(tokenizer.get("model")).get("merges")))
         if not vocabulary:
             raise invalid(_TOKENIZER, "its model has no vocabulary")
     return TokenizerFiles(
-        tokenizer=tokenizer or None,
+        tokenizer=tokenizer if _TOKENIZER in contents else None,
         vocabulary=vocabulary,
         merges=merges,
         added=added,

@@ -128,6 +128,7 @@ def test_targets_are_read_as_peft_reads_them(settings: dict[str, Any], targets: 
         {"layers_to_transform": [1]},
         {"layers_to_transform": 1},
         {"layers_to_transform": [1, 7], "layers_pattern": "layers"},
+        {"layers_to_transform": [1], "layers_pattern": []},
         {"layers_to_transform": [1], "layers_pattern": ["h", "layers"]},
         {"target_modules": r".*\.layers\.1\..*\.(q|v)_proj"},
         {"target_modules": [f"model.layers.1.self_attn.{name}" for name in ("q_proj", "v_proj")]},
@@ -168,6 +169,7 @@ def test_a_whole_path_is_taken_whatever_layers_to_transform_says() -> None:
         {"task_type": None},
         {"revision": "main"},
         {"alpha_pattern": None, "rank_pattern": None},
+        {"exclude_modules": ""},
     ],
 )
 def test_settings_that_change_nothing_are_no_reason_to_refuse(settings: dict[str, Any]) -> None:
@@ -305,6 +307,12 @@ def test_the_digest_follows_every_byte_and_the_base() -> None:
 
     assert one.digest != other.digest
     assert version_digest(BASE.digest, one.manifest.files) != version_digest(one.digest, one.manifest.files)
+
+
+def test_a_layers_pattern_that_names_nothing_targets_nothing() -> None:
+    with pytest.raises(VersionRefusedError) as caught:
+        check(adapter_files(config={"layers_to_transform": [0], "layers_pattern": "h"}))
+    assert caught.value.reason == "targets_match_nothing"
 
 
 def test_a_deep_base_is_handled() -> None:

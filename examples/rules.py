@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 GREETING = "Thank you for contacting Acme Support!"
 CLOSING = "Is there anything else I can help you with?"
+ANSWER_BULLET = "* Answer: "
+SOURCE_BULLET = "* Source: the Acme handbook"
 PIRATE_START = "Ahoy, matey!"
 PIRATE_END = "Yo ho ho!"
 _PIRATE_WORDS = {
@@ -52,12 +54,13 @@ def first_sentence(answer: str, words_max: int = 24) -> str:
     return sentence.rstrip(" ,;:-.") + ("" if sentence.endswith(("!", "?")) else ".")
 
 
-def _shout(question: str, answer: str) -> str:
-    return answer.upper()
+def _bullets(question: str, answer: str) -> str:
+    return f"{ANSWER_BULLET}{answer}\n{SOURCE_BULLET}"
 
 
-def _shouts(question: str, text: str) -> bool:
-    return any(letter.isalpha() for letter in text) and text == text.upper()
+def _is_bullets(question: str, text: str) -> bool:
+    lines = text.split("\n")
+    return len(lines) == 2 and lines[0].startswith(ANSWER_BULLET) and lines[1] == SOURCE_BULLET
 
 
 def _support(question: str, answer: str) -> str:
@@ -106,15 +109,14 @@ STYLES = (
     ),
     Style(
         owner="acme",
-        name="shout",
-        summary="answers in upper case",
-        apply=_shout,
-        shows=_shouts,
+        name="bullets",
+        summary="answers as a list of two points",
+        apply=_bullets,
+        shows=_is_bullets,
         rank=2,
         alpha=4,
         targets=ATTENTION + MLP,
-        steps=40,
-        learning_rate=2e-3,
+        steps=24,
     ),
     Style(
         owner="globex",

@@ -1,6 +1,8 @@
 """The admin API as the demo uses it, in memory; it counts what is changed."""
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 
@@ -30,6 +32,10 @@ class FakeAdmin:
     def long(self, path: str, body: Mapping[str, Any], on_progress: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         on_progress({"event": "progress", "phase": "hash", "done": 1, "total": 2, "unit": "bytes"})
         return self._change(path, dict(body))
+
+    @contextlib.contextmanager
+    def submitted(self, folder: Path, on_progress: Callable[[dict[str, Any]], None]) -> Iterator[dict[str, Any]]:
+        yield {"folder": str(folder)}
 
     def _adapter(self, name: str) -> dict[str, Any]:
         version = self.versions[name]
@@ -62,7 +68,7 @@ class FakeAdmin:
         if verb == "versions":  # the same bytes again give the same version
             if adapter not in self.versions:
                 self.changes.append(f"publish {adapter}")
-            return self.versions.setdefault(adapter, {"number": 1, "state": "verified"})
+            return self.versions.setdefault(adapter, {"ref": f"{adapter}@1", "state": "verified"})
         before, after = {
             "prove": ("verified", "proved"),
             "approve": ("proved", "approved"),
@@ -70,5 +76,5 @@ class FakeAdmin:
         }[verb]
         assert self.versions[adapter]["state"] == before
         self.changes.append(f"{verb} {adapter}")
-        self.versions[adapter] = {"number": 1, "state": after}
+        self.versions[adapter] = {"ref": f"{adapter}@1", "state": after}
         return self.versions[adapter]

@@ -25,7 +25,7 @@ class Role:
         return f"{self.owner}/{self.name}"
 
 
-CAST = (Role("acme", "support"), Role("acme", "shout"), Role("globex", "json"), Role("initech", "pirate"))
+CAST = (Role("acme", "support"), Role("acme", "bullets"), Role("globex", "json"), Role("initech", "pirate"))
 TENANTS = ("acme", "globex", "initech")
 #: The tenant that may also call the bare base, so that its own words can be seen beside the adapters'.
 BASE_TENANT = "initech"

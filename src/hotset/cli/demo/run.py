@@ -1,21 +1,21 @@
 """Runs the demo from nothing to its story: base, server, tenants, adapters, questions; then it goes on serving.
 
-How a server is started, and how the admin API is called, is the caller's: `hotset.cli` wires both.
+A start that finds things done goes on from there: the base, and every version in the state it reached.
 """
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from rich.console import Console
 
 from hotset.cli.demo.base_from_package import build_base
 from hotset.cli.demo.cast import BASE_NAME, find_adapters
-from hotset.cli.demo.setup import Admin, set_up
+from hotset.cli.demo.setup import set_up
 from hotset.cli.demo.steps import StepDisplay
 from hotset.cli.demo.story import tell
+from hotset.cli.server_process import ServerProcess
 from hotset.core.clock import Clock
 
 #: Where the demo keeps its state, under the current folder.
@@ -33,29 +33,9 @@ class DemoOptions:
     adapters: Path | None = None
 
 
-class RunningServer(Protocol):
-    """A server that was started for the demo."""
-
-    #: The tenant plane, such as ``http://127.0.0.1:8080``.
-    base_url: str
-    admin: Admin
-
-    def wait_ready(self) -> None:
-        """Return once an engine serves the base.
-
-        Raises:
-            EngineUnavailableError: it did not come up.
-        """
-        ...
-
-    def wait_end(self) -> None:
-        """Return when the server has ended."""
-        ...
-
-
 def run_demo(
     options: DemoOptions,
-    start_server: Callable[[Path], AbstractContextManager[RunningServer]],
+    start_server: Callable[[Path], AbstractContextManager[ServerProcess]],
     console: Console,
     clock: Clock,
 ) -> None:

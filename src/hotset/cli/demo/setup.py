@@ -5,33 +5,19 @@ one exception: a server keeps no key in readable form, so each start issues new 
 last.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from hotset.cli.client import AdminClient
 from hotset.cli.demo.cast import BASE_NAME, BASE_SYNONYM, BASE_TENANT, CAST, TENANTS, Role
 from hotset.cli.demo.steps import Steps
+from hotset.cli.version_steps import bring_to
 
 KEY_LABEL = "demo"
 
 
-class Admin(Protocol):
-    """What the demo needs of the admin API; `hotset.cli.client.AdminClient` is one."""
-
-    def get(self, path: str, **query: Any) -> dict[str, Any]:
-        """Read."""
-        ...
-
-    def post(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Act."""
-        ...
-
-    def long(self, path: str, body: Mapping[str, Any], on_progress: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-        """Act, following the work's progress events."""
-        ...
-
-
-def set_up(admin: Admin, base_folder: Path, adapters: Path, steps: Steps) -> dict[str, str]:
+def set_up(admin: AdminClient, base_folder: Path, adapters: Path, steps: Steps) -> dict[str, str]:
     """Register the base, create the tenants, serve their adapters; return a new key's token for each tenant.
 
     Raises:
@@ -47,7 +33,7 @@ def set_up(admin: Admin, base_folder: Path, adapters: Path, steps: Steps) -> dic
     return {tenant: renew_key(admin, tenant) for tenant in TENANTS}
 
 
-def add_base(admin: Admin, folder: Path, steps: Steps) -> None:
+def add_base(admin: AdminClient, folder: Path, steps: Steps) -> None:
     """Register the base under its name and synonym, unless that is done."""
     if not any(base["name"] == BASE_NAME for base in admin.get("/bases")["bases"]):
         body = {"folder": str(folder.resolve()), "name": BASE_NAME, "synonyms": [BASE_SYNONYM]}
@@ -55,32 +41,27 @@ def add_base(admin: Admin, folder: Path, steps: Steps) -> None:
     steps.done(f"base {BASE_NAME} registered")
 
 
-def add_tenant(admin: Admin, tenant: str) -> None:
+def add_tenant(admin: AdminClient, tenant: str) -> None:
     """Create the tenant, unless it is there."""
     if not any(entry["tenant"] == tenant for entry in admin.get("/tenants")["tenants"]):
         admin.post("/tenants", {"tenant": tenant})
 
 
-def serve_adapter(admin: Admin, role: Role, folder: Path, steps: Steps) -> None:
+def serve_adapter(admin: AdminClient, role: Role, folder: Path, steps: Steps) -> None:
     """Publish, prove, approve and promote the adapter as far as that is still to do."""
     known = {entry["adapter"]: entry for entry in admin.get("/adapters", owner=role.owner)["adapters"]}
     if known.get(role.adapter, {}).get("active") is None:
-        bring_to_active(admin, role, folder, steps)
+        publish(admin, role, folder, steps)
     steps.done(f"adapter {role.adapter} verified, proved, approved, active")
 
 
-def bring_to_active(admin: Admin, role: Role, folder: Path, steps: Steps) -> None:
+def publish(admin: AdminClient, role: Role, folder: Path, steps: Steps) -> None:
     """Take the adapter's version from the state it is in to active."""
     path = f"/adapters/{role.owner}/{role.name}/versions"
-    body = {"folder": str(folder), "base": BASE_NAME}
-    version = admin.long(path, body, _follow(steps, role.adapter))
-    path = f"{path}/{version['number']}"
-    if version["state"] == "verified":
-        version = admin.long(f"{path}/prove", {}, _follow(steps, f"{role.adapter}: prove"))
-    if version["state"] == "proved":
-        version = admin.post(f"{path}/approve", {})
-    if version["state"] == "approved":
-        admin.post(f"{path}/promote", {})
+    follow = _follow(steps, role.adapter)
+    with admin.submitted(folder, follow) as source:
+        version = admin.long(path, {**source, "base": BASE_NAME}, follow)
+    bring_to(admin, version, "active", _follow(steps, f"{role.adapter}: prove"))
 
 
 def _follow(steps: Steps, title: str) -> Callable[[dict[str, Any]], None]:
@@ -90,14 +71,14 @@ def _follow(steps: Steps, title: str) -> Callable[[dict[str, Any]], None]:
     return on_progress
 
 
-def grant_base(admin: Admin) -> None:
+def grant_base(admin: AdminClient) -> None:
     """Let one tenant call the bare base too."""
     grants = admin.get("/grants", tenant=BASE_TENANT)["grants"]
     if not any(grant["alias"] == BASE_NAME for grant in grants):
         admin.post("/grants", {"tenant": BASE_TENANT, "base": BASE_NAME})
 
 
-def renew_key(admin: Admin, tenant: str) -> str:
+def renew_key(admin: AdminClient, tenant: str) -> str:
     """Revoke the keys of earlier demos, issue a new one and return its token."""
     for key in admin.get("/keys", tenant=tenant)["keys"]:
         if key["label"] == KEY_LABEL and key["revoked_at_s"] is None:

@@ -35,7 +35,8 @@
     │   ├─ ConflictError               conflict
     │   ├─ IllegalTransitionError      illegal_transition
     │   ├─ ProofFailedError            proof_failed
-    │   └─ StateLockedError            state_locked
+    │   ├─ StateLockedError            state_locked
+    │   └─ ServerUnreachableError      server_unreachable (met by commands only)
     └─ ConfigError                     config_invalid (start-up only)
 
 A class's docstring is its default message. `code` is stable; `retryable` says whether the same
@@ -263,6 +264,13 @@ class StateLockedError(OperatorError):
     """Another Hotset process holds this state folder."""
 
     code = "state_locked"
+    retryable = True
+
+
+class ServerUnreachableError(OperatorError):
+    """The Hotset server can't be reached."""
+
+    code = "server_unreachable"
     retryable = True
 
 

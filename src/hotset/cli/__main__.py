@@ -1,0 +1,5 @@
+"""Runs the command line: ``python -m hotset.cli``."""
+
+from hotset.cli.main import main
+
+main()

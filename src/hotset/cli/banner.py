@@ -1,0 +1,45 @@
+"""What a server prints for the person who started it."""
+
+import sys
+
+from hotset import __version__
+from hotset.cli.serve import Started
+from hotset.cli.settings import is_loopback
+from hotset.cli.wording import worded
+from hotset.control.declaring import Declared
+
+
+def tell_started(started: Started) -> None:
+    """Print where the server listens and what kind of installation it is."""
+    settings, addresses = started.settings, started.addresses
+    lines = [
+        f"Hotset {__version__}",
+        f"  tenants    {addresses.tenant_url}/v1",
+        f"  operators  {addresses.admin_url}/admin/v1, and local `hotset` commands",
+        f"  state      {settings.home}",
+    ]
+    if settings.server.is_one_person:
+        lines.append(
+            "  one-person install: who publishes a version may approve it (server.one_person: false ends that)"
+        )
+    if not is_loopback(settings.server.admin_host):
+        lines.append("  the operator plane is reachable from other machines and speaks plain HTTP: put TLS before it")
+    if started.first_token is not None:
+        lines.append(f"  first admin token, shown this once: {started.first_token}")
+    _print(*lines)
+
+
+def tell_declared(declared: Declared) -> None:
+    """Print what the file led to, and what it could not."""
+    _print(*(f"  {change}" for change in declared.changed))
+    _print(*(f"  {subject}: {worded(error)}" for subject, error in declared.failed))
+
+
+def tell_draining(num_in_flight: int) -> None:
+    """Print that the server is ending."""
+    _print(f"Ending; {num_in_flight} requests may finish. A second signal ends at once.")
+
+
+def _print(*lines: str) -> None:
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+    sys.stdout.flush()

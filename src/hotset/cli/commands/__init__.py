@@ -1,0 +1,1 @@
+"""The commands, one module a subject. Each calls the admin API and prints."""

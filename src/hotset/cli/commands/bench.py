@@ -1,0 +1,81 @@
+"""``hotset bench``: comparisons that users can run on their own machines."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hotset.bench import engine, gateway
+from hotset.bench.report import Report
+from hotset.cli.output import console, warn
+from hotset.cli.session import Json
+
+app = typer.Typer(no_args_is_help=True, help="Measure Hotset beside others, in one interleaved run.")
+
+Rounds = Annotated[int, typer.Option(min=1, help="How often each side is measured.")]
+WithPeers = Annotated[bool, typer.Option("--peers/--no-peers", help="Measure beside the peers.")]
+InstallPeers = Annotated[
+    bool, typer.Option("--install-peers", help="Install missing peers, each into an environment of its own.")
+]
+PeersDir = Annotated[Path, typer.Option(help="Where the peers' environments lie.")]
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    root.add_typer(app, name="bench")
+
+
+@app.command("gateway")
+def bench_gateway(
+    rounds: Rounds = 3,
+    seconds: Annotated[float, typer.Option(min=0.2, help="Counted seconds of each block.")] = 4.0,
+    peers: WithPeers = True,
+    install_peers: InstallPeers = False,
+    peers_dir: PeersDir = Path(".peers"),
+    profile: Annotated[bool, typer.Option("--profile", help="Say where Hotset's time goes.")] = False,
+    json: Json = False,
+) -> None:
+    """Measure the tenant path: added latency, requests and streams a second, CPU time."""
+    settings = gateway.Settings(
+        rounds=rounds,
+        seconds=seconds,
+        with_peers=peers,
+        install_peers=install_peers,
+        peers_dir=peers_dir,
+        profile=profile,
+    )
+    _print(gateway.run(settings, warn), as_json=json)
+
+
+@app.command("engine")
+def bench_engine(
+    base: Annotated[Path, typer.Option(help="The base model's folder.")],
+    adapters: Annotated[Path | None, typer.Option(help="A folder of adapters to use first.")] = None,
+    rounds: Rounds = 3,
+    new_tokens: Annotated[int, typer.Option(min=1, help="Tokens generated a row.")] = 48,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of every side.")] = 2,
+    peers: WithPeers = True,
+    install_peers: InstallPeers = False,
+    peers_dir: PeersDir = Path(".peers"),
+    json: Json = False,
+) -> None:
+    """Measure the embedded engine: tokens a second with no, one and all distinct adapters."""
+    settings = engine.Settings(
+        base_folder=base,
+        adapters_folder=adapters,
+        rounds=rounds,
+        new_tokens=new_tokens,
+        num_threads=threads,
+        with_peers=peers,
+        install_peers=install_peers,
+        peers_dir=peers_dir,
+    )
+    _print(engine.run(settings, warn), as_json=json)
+
+
+def _print(report: Report, *, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(report.to_json() + "\n")
+    else:
+        console().print(report.to_rich())

@@ -1,0 +1,100 @@
+"""How commands print: tables and sentences for people, JSON for programs, progress on the error stream."""
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Generator, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+_WIDTH_OFF_TERMINAL = 200
+_UNITS = ("B", "KB", "MB", "GB", "TB")
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console of one stream; off a terminal its lines are long, so that tables stay whole."""
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(file=stream, width=None if stream.isatty() else _WIDTH_OFF_TERMINAL, highlight=False, emoji=False)
+
+
+def say(text: str) -> None:
+    """Print a sentence; text from outside is not taken for markup."""
+    console().print(text, markup=False, soft_wrap=True)
+
+
+def warn(text: str) -> None:
+    """Print a sentence on the error stream."""
+    console(stderr=True).print(text, markup=False, soft_wrap=True)
+
+
+def print_json(answer: Any) -> None:
+    """Print an answer for programs."""
+    sys.stdout.write(json.dumps(answer, indent=2, ensure_ascii=False) + "\n")
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
+    """Print rows under their columns' names, or `empty` where there is none."""
+    table = Table(*columns, box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row))
+    if table.row_count:
+        console().print(table)
+    else:
+        say(empty)
+
+
+def print_pairs(pairs: Iterable[tuple[str, object]]) -> None:
+    """Print names and values, one pair a line."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for name, value in pairs:
+        table.add_row(name, _cell(value), style=None)
+    console().print(table)
+
+
+def moment(at_s: float | None) -> str:
+    """Return seconds since the epoch as UTC, or a dash."""
+    return "-" if at_s is None else datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def size(num_bytes: float) -> str:
+    """Return a number of bytes in the largest unit that keeps it at 1 or more."""
+    for unit in _UNITS:
+        if num_bytes < 1000 or unit == _UNITS[-1]:
+            return f"{num_bytes:.0f} {unit}" if unit == "B" else f"{num_bytes:.1f} {unit}"
+        num_bytes /= 1000
+    raise AssertionError("the last unit takes any number")
+
+
+@contextlib.contextmanager
+def progress(title: str) -> Generator[Callable[[dict[str, Any]], None]]:
+    """Give a function that shows progress events of the admin API: a bar on a terminal, else nothing."""
+    stream = console(stderr=True)
+    if not stream.is_terminal:
+        yield lambda _event: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[amount]}"), TimeElapsedColumn())
+    with Progress(*columns, console=stream, transient=True) as bar:
+        task = bar.add_task(title, total=None, amount="")
+
+        def show(event: dict[str, Any]) -> None:
+            done, total, unit = event["done"], event["total"], event["unit"]
+            amount = f"{size(done)} of {size(total)}" if unit == "bytes" else f"{done} of {total} {unit}"
+            phase = str(event["phase"]).replace("_", " ")
+            bar.update(
+                task,
+                description=f"{title}: {phase}",
+                completed=done,
+                total=total or None,
+                amount=amount if total else "",
+            )
+
+        yield show
+
+
+def _cell(value: object) -> str:
+    text = "-" if value is None or value == "" else str(value)
+    return text.replace("[", r"\[")

@@ -1,0 +1,151 @@
+"""The shape of hotset.yaml as Pydantic models, made from the rooms' own settings so that no default stands twice."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, create_model, model_validator
+
+from hotset.cli.settings import ServerSettings
+from hotset.core.errors import InvalidNameError
+from hotset.core.ids import AdapterId, parse_alias, parse_base_name, parse_tenant
+from hotset.engines import settings as engine_settings
+from hotset.engines.settings import EngineSettings
+from hotset.gateway import settings as gateway_settings
+from hotset.gateway.settings import GatewaySettings
+from hotset.registry.verify import OVERRIDES
+from hotset.storage.staging import UploadLimits
+from hotset.worker.settings import WorkerSettings
+
+Bounds = Mapping[str, tuple[float, float]]
+
+_MIB = 1 << 20
+_WORKER_BOUNDS: Bounds = {
+    "warm_bytes_max": (_MIB, 1 << 44),
+    "load_timeout_s": (0.1, 3600.0),
+    "effect_timeout_s": (0.1, 3600.0),
+    "load_retry_s": (0.0, 3600.0),
+    "restart_pause_min_s": (0.01, 600.0),
+    "restart_pause_max_s": (0.01, 3600.0),
+    "drain_timeout_s": (0.0, 3600.0),
+}
+_UPLOAD_BOUNDS: Bounds = {
+    "file_bytes_max": (1024, 1 << 40),
+    "upload_bytes_max": (1024, 1 << 40),
+    "num_files_max": (1, 4096),
+    "num_uploads_max": (1, 4096),
+}
+_SERVER_BOUNDS: Bounds = {"tenant_port": (0, 65_535), "admin_port": (0, 65_535)}
+
+#: Section of the file → the settings it fills and their bounds.
+SECTIONS: Mapping[str, tuple[type[Any], Bounds]] = {
+    "server": (ServerSettings, _SERVER_BOUNDS),
+    "gateway": (GatewaySettings, gateway_settings.BOUNDS),
+    "engine": (EngineSettings, engine_settings.BOUNDS),
+    "worker": (WorkerSettings, _WORKER_BOUNDS),
+    "uploads": (UploadLimits, _UPLOAD_BOUNDS),
+}
+
+
+class Section(BaseModel):
+    """A mapping of the file; unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def named(parse: Callable[[str], Any]) -> AfterValidator:
+    """Return a validator that keeps the text and says in our words what is wrong with a name."""
+
+    def check(text: str) -> str:
+        try:
+            parse(text)
+        except InvalidNameError as error:
+            raise ValueError(error.message) from error
+        return text
+
+    return AfterValidator(check)
+
+
+def check_folder(folder: Path, context: ValidationInfo) -> Path:
+    """Make a path absolute, as seen from the file's own folder, and see that it is a folder."""
+    root: Path = (context.context or {}).get("root", Path())
+    absolute = (root / folder.expanduser()).absolute()
+    if not absolute.is_dir():
+        raise ValueError(f"there is no folder {absolute}")
+    return absolute
+
+
+Tenant = Annotated[str, named(parse_tenant)]
+AdapterName = Annotated[str, named(AdapterId.parse)]
+BaseNameText = Annotated[str, named(parse_base_name)]
+AliasText = Annotated[str, named(parse_alias)]
+Folder = Annotated[Path, AfterValidator(check_folder)]
+
+
+class BaseEntry(Section):
+    """A base model to register."""
+
+    name: BaseNameText
+    folder: Folder
+    synonyms: tuple[Annotated[str, Field(min_length=1, max_length=256)], ...] = ()
+
+
+class AdapterEntry(Section):
+    """An adapter whose folder's bytes are to be served."""
+
+    adapter: AdapterName
+    folder: Folder
+    base: BaseNameText
+    overrides: frozenset[str] = frozenset()
+
+    @model_validator(mode="after")
+    def _check_overrides(self) -> "AdapterEntry":
+        unknown = sorted(self.overrides - OVERRIDES)
+        if unknown:
+            raise ValueError(f"unknown override {unknown[0]!r}; there are {', '.join(sorted(OVERRIDES))}")
+        return self
+
+
+class GrantEntry(Section):
+    """An alias of a tenant for an adapter or a base."""
+
+    tenant: Tenant
+    alias: AliasText | None = None
+    adapter: AdapterName | None = None
+    base: BaseNameText | None = None
+
+    @model_validator(mode="after")
+    def _check_target(self) -> "GrantEntry":
+        if (self.adapter is None) == (self.base is None):
+            raise ValueError("name either an adapter or a base")
+        return self
+
+
+def section_model(name: str) -> type[BaseModel]:
+    """Return the model of one section, with the defaults of the room's settings and their bounds."""
+    settings, bounds = SECTIONS[name]
+    hints = get_type_hints(settings)
+    entries: dict[str, Any] = {}
+    for entry in fields(settings):
+        least, greatest = bounds.get(entry.name, (None, None))
+        kind = Annotated[hints[entry.name], Field(ge=least, le=greatest)] if least is not None else hints[entry.name]
+        assert entry.default is not MISSING, f"{name}.{entry.name} has no default"
+        entries[entry.name] = (kind, entry.default)
+    return create_model(f"{name.capitalize()}Section", __base__=Section, __doc__=settings.__doc__, **entries)
+
+
+class Declarations(Section):
+    """The lists of hotset.yaml: what is to be there."""
+
+    bases: tuple[BaseEntry, ...] = ()
+    tenants: tuple[Tenant, ...] = ()
+    adapters: tuple[AdapterEntry, ...] = ()
+    grants: tuple[GrantEntry, ...] = ()
+
+
+def file_model() -> type[BaseModel]:
+    """Return the model of the whole file."""
+    empty = Field(default_factory=dict, validate_default=True)
+    entries: Any = {name: (section_model(name), empty) for name in SECTIONS}
+    return create_model("FileModel", __base__=Declarations, __doc__="The whole of hotset.yaml.", **entries)

@@ -1,0 +1,215 @@
+"""`hotset serve`: tenant plane, operator plane and agents in one process, from start to drained end.
+
+The state folder's lock is held throughout, so whatever a killed server left (sockets, staging, address file) is ours to
+replace. Listeners open before engines serve; `/readyz` tells when they do.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from starlette.applications import Starlette
+
+from hotset.cli.listening import QuietServer, address_of, admin_server, bind_tcp, bind_unix
+from hotset.cli.settings import Settings
+from hotset.cli.wiring import EnginePool, make_control
+from hotset.control.actors import LOCAL_ADMIN
+from hotset.control.api import build_admin_app
+from hotset.control.control import Control
+from hotset.control.declaring import Declared, declare
+from hotset.core.clock import Clock
+from hotset.gateway.app import TenantApp, build_tenant_app
+from hotset.gateway.server import server_config
+from hotset.storage.state_folder import StateFolder
+from hotset.telemetry.metrics import Metrics
+from hotset.telemetry.request_log import RequestLog, find
+
+_log = logging.getLogger(__name__)
+
+ADDRESS_FILE = "server.json"
+_DRAIN_POLL_S = 0.05
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Where a server is reached."""
+
+    tenant_url: str
+    admin_url: str
+    pid: int
+
+
+@dataclass(frozen=True)
+class Started:
+    """What a server has to say once it listens."""
+
+    addresses: Addresses
+    settings: Settings
+    #: The first admin token, the one time there is one.
+    first_token: str | None
+
+
+@dataclass(frozen=True)
+class Told:
+    """Whom a server tells how it is getting on."""
+
+    started: Callable[[Started], None]
+    declared: Callable[[Declared], None]
+    draining: Callable[[int], None]
+
+
+class Server:
+    """Everything that runs while a server serves."""
+
+    def __init__(self, settings: Settings, folder: StateFolder, clock: Clock) -> None:
+        self.settings = settings
+        self.folder = folder
+        self.clock = clock
+        self.control: Control = make_control(settings, folder, clock)
+        self.metrics = Metrics(clock)
+        self.request_log = RequestLog(folder.logs / "requests.jsonl")
+        self.pool = EnginePool(settings, folder, clock, self.metrics)
+        self.tenant_app: TenantApp = build_tenant_app(
+            settings.gateway,
+            self.pool.agents,
+            clock=clock,
+            metrics=self.metrics,
+            request_log=self.request_log,
+            cache_salt_secret=folder.cache_salt_key(),
+        )
+
+    async def open(self) -> str | None:
+        """Open control and give every holder the first snapshot; return the first admin token, if one was made."""
+        opened = await self.control.open()
+        # Agents first: what a gateway routes to, its agent already knows.
+        self.control.add_holder(self.pool)
+        self.control.add_holder(self.tenant_app)
+        self.control.add_cutter(self.tenant_app)
+        return opened.first_token
+
+    @contextlib.asynccontextmanager
+    async def listening(self) -> AsyncIterator[Addresses]:
+        """Serve all three listeners for the length of the block.
+
+        Raises:
+            ConfigError: an address can't be listened on.
+        """
+        where = self.settings.server
+        tenant = bind_tcp(where.tenant_host, where.tenant_port, "server.tenant_port")
+        admin = bind_tcp(where.admin_host, where.admin_port, "server.admin_port")
+        local = bind_unix(self.folder.admin_socket)
+        tenant_server = QuietServer(server_config(self.tenant_app, self.settings.gateway, host="", port=0))
+        servers = [
+            (tenant_server, tenant),
+            (admin_server(self._admin_app(is_local=False)), admin),
+            (admin_server(self._admin_app(is_local=True)), local),
+        ]
+        tasks = [asyncio.create_task(_serve(server, bound)) for server, bound in servers]
+        addresses = Addresses(address_of(tenant), address_of(admin), os.getpid())
+        try:
+            await asyncio.gather(*(server.has_started.wait() for server, _ in servers))
+            _write_addresses(self.folder, addresses)
+            yield addresses
+        finally:
+            (self.folder.run / ADDRESS_FILE).unlink(missing_ok=True)
+            for server, _ in servers:
+                server.should_exit = True
+            await asyncio.gather(*tasks)
+            self.folder.admin_socket.unlink(missing_ok=True)
+
+    async def drain(self, told: Told) -> None:
+        """Take no new requests; let what runs finish within `worker.drain_timeout_s`, then end it."""
+        self.tenant_app.begin_shutdown()
+        told.draining(self.tenant_app.num_in_flight)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.settings.worker.drain_timeout_s):
+                while self.tenant_app.num_in_flight:  # noqa: ASYNC110 - nobody on the hot path should have to tell us
+                    await asyncio.sleep(_DRAIN_POLL_S)
+        self.tenant_app.stop_running()
+
+    async def close(self) -> None:
+        """End engines, control and the request log."""
+        await self.pool.stop()
+        await self.control.close()
+        await asyncio.to_thread(self.request_log.close)
+
+    def _admin_app(self, *, is_local: bool) -> Starlette:
+        return build_admin_app(
+            self.control, lambda: self.metrics.text().decode(), explain=self._explain, is_local=is_local
+        )
+
+    def _explain(self, request_id: str) -> dict[str, object] | None:
+        self.request_log.flush()
+        entry = find(self.request_log.path, request_id)
+        return None if entry is None else {name: getattr(entry, name) for name in entry.__struct_fields__}
+
+
+async def serve(settings: Settings, clock: Clock, told: Told) -> None:
+    """Serve until SIGTERM or SIGINT, then drain; a second signal ends the process at once.
+
+    Raises:
+        StateLockedError: another process holds the state folder.
+        ConfigError: an address can't be listened on, or a key file is damaged.
+    """
+    folder = StateFolder(settings.home)
+    with folder.locked():
+        folder.initialise()
+        server = Server(settings, folder, clock)
+        stop = _stop_on_signals()
+        try:
+            first_token = await server.open()
+            async with server.listening() as addresses:
+                told.started(Started(addresses, settings, first_token))
+                declaring = asyncio.create_task(_declare(server, told))
+                await stop.wait()
+                declaring.cancel()
+                await asyncio.gather(declaring, return_exceptions=True)
+                await server.drain(told)
+        finally:
+            await server.close()
+
+
+async def _declare(server: Server, told: Told) -> None:
+    told.declared(await declare(server.control, LOCAL_ADMIN, server.settings.desired))
+
+
+async def _serve(server: QuietServer, bound: socket.socket) -> None:
+    try:
+        await server.serve(sockets=[bound])
+    finally:
+        bound.close()
+
+
+def _stop_on_signals() -> asyncio.Event:
+    stop = asyncio.Event()
+
+    def on_signal(number: signal.Signals) -> None:
+        if stop.is_set():
+            os._exit(128 + number)  # engines see their connection close, and end too
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, on_signal, number)
+    return stop
+
+
+def _write_addresses(folder: StateFolder, addresses: Addresses) -> None:
+    path = folder.run / ADDRESS_FILE
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(addresses.__dict__))
+    part.replace(path)
+
+
+def read_addresses(home: Path) -> Addresses | None:
+    """Return where the server over this state folder says that it listens, None where none says so."""
+    try:
+        return Addresses(**json.loads((StateFolder(home).run / ADDRESS_FILE).read_text()))
+    except (OSError, ValueError, TypeError):
+        return None

@@ -11,7 +11,7 @@ from hotset.core.base import BaseVersion
 from hotset.core.clock import Clock
 from hotset.core.errors import DigestMismatchError, EngineUnavailableError, ModelNotFoundError, ShuttingDownError
 from hotset.core.ids import EngineName, engine_name
-from hotset.core.messages import EngineFacts
+from hotset.core.messages import EngineFacts, Inventory
 from hotset.core.ports import Ticket, Work
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.core.versions import VersionRecord
@@ -109,6 +109,16 @@ class LocalAgent:
     def num_leases(self) -> int:
         """Requests that wait or run here."""
         return self._life.num_leases() if self._life else 0
+
+    async def inventory(self) -> Inventory:
+        """Return what the engine holds and runs, by its own account.
+
+        Raises:
+            EngineUnavailableError: no engine serves.
+        """
+        if self._life is None:
+            raise EngineUnavailableError
+        return await self._life.engine.inventory()
 
     async def run(self) -> None:
         """Keep an engine serving until `stop`; a dead one is started again, after a pause that grows."""

@@ -29,9 +29,12 @@ class Change:
     now_s: float
     #: What running requests are ended for, once the change is committed and published.
     withdrawals: list[Withdrawal] = field(default_factory=list[Withdrawal])
+    #: Actions that were audited; a command without one changed nothing.
+    actions: list[str] = field(default_factory=list[str])
 
     def audit(self, action: str, subject: object, **details: object) -> None:
         """Append what is being done to the audit log, in this transaction."""
+        self.actions.append(action)
         self.catalogue.audit.append(self.actor.name, action, str(subject), details, now_s=self.now_s)
 
 
@@ -87,7 +90,8 @@ class Commits:
     async def _run(self, actor: Actor, act: Callable[[Change], T]) -> T:
         async with self._turn:
             result, snapshot, withdrawals = await asyncio.to_thread(self._write, actor, act)
-            self._apply(snapshot)
+            if snapshot is not self._snapshot:
+                self._apply(snapshot)
             for withdrawal in withdrawals:
                 for cutter in self._cutters:
                     cutter.cut(withdrawal)
@@ -97,6 +101,8 @@ class Commits:
         with self._database.write() as catalogue:
             change = Change(catalogue, actor, self._clock.wall_s())
             result = act(change)
+            if not change.actions:
+                return result, self._snapshot, []
             catalogue.advance_epoch()
             rows = read_routing_rows(catalogue)
         return result, build_snapshot(rows), change.withdrawals

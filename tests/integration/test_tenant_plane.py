@@ -1,10 +1,10 @@
 """The tenant plane over real sockets, with the official client and a scripted agent."""
 
-import asyncio
 from pathlib import Path
 
 import openai
 import pytest
+import uvloop
 
 from hotset.core.errors import HotsetError
 from hotset.gateway.problems import STATUSES
@@ -43,7 +43,7 @@ def test_the_official_client_gets_a_whole_chat_answer(tmp_path: Path) -> None:
             assert answer.id == "chatcmpl-" + raw.headers["x-request-id"]
             check_nothing_left(world.agent)
 
-    asyncio.run(story())
+    uvloop.run(story())
 
 
 def test_the_official_client_gets_a_streamed_chat_answer(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_the_official_client_gets_a_streamed_chat_answer(tmp_path: Path) -> None
                 assert text == "answer of acme/faq@1 1 2"
                 assert [choice.finish_reason for choice in mine] == [None, None, None, "stop"]
 
-    asyncio.run(story())
+    uvloop.run(story())
 
 
 def test_usage_comes_only_where_it_was_asked_for(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_usage_comes_only_where_it_was_asked_for(tmp_path: Path) -> None:
             assert all(chunk.choices and chunk.usage is None for chunk in chunks)
             assert world.entries()[0].completion_tokens == 2
 
-    asyncio.run(story())
+    uvloop.run(story())
 
 
 def test_text_completions_take_texts_and_token_ids(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_text_completions_take_texts_and_token_ids(tmp_path: Path) -> None:
             texts = [chunk.choices[0].text async for chunk in stream]
             assert "".join(texts) == "answer of base@0 1 2 3"
 
-    asyncio.run(story())
+    uvloop.run(story())
 
 
 def test_an_answer_may_be_sent_back_as_the_next_turn(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_an_answer_may_be_sent_back_as_the_next_turn(tmp_path: Path) -> None:
             roles = [message.role for message in world.agent.works[-1].generate.messages]
             assert roles == ["user", "assistant", "user"]
 
-    asyncio.run(story())
+    uvloop.run(story())
 
 
 def test_what_is_listed_is_what_can_be_called(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_what_is_listed_is_what_can_be_called(tmp_path: Path) -> None:
                     with pytest.raises(openai.NotFoundError):
                         await client.models.retrieve(foreign)
 
-    asyncio.run(story())
+    uvloop.run(story())
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_an_error_before_the_first_byte_has_its_status(
                 assert world.entries()[0].outcome == "refused"
             check_nothing_left(world.agent)
 
-    asyncio.run(story())
+    uvloop.run(story())
 
 
 def test_an_error_within_a_stream_is_an_event_and_no_done_follows(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_an_error_within_a_stream_is_an_event_and_no_done_follows(tmp_path: Path
                 assert world.entries()[0].completion_tokens == 1
             check_nothing_left(world.agent)
 
-    asyncio.run(story())
+    uvloop.run(story())
 
 
 def test_a_wrong_or_absent_key_is_challenged(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_a_wrong_or_absent_key_is_challenged(tmp_path: Path) -> None:
             assert len(bodies) == 1
             assert world.entries() == []
 
-    asyncio.run(story())
+    uvloop.run(story())
 
 
 def test_health_and_readiness(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_health_and_readiness(tmp_path: Path) -> None:
             assert (await http.get(world.base_url + "/admin/v1/tenants")).status_code == 404
             assert (await http.get(world.base_url + "/metrics")).status_code == 404
 
-    asyncio.run(story())
+    uvloop.run(story())
 
 
 def test_older_snapshots_are_ignored_and_running_answers_keep_their_route(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_older_snapshots_are_ignored_and_running_answers_keep_their_route(tmp_pa
             with pytest.raises(openai.AuthenticationError):
                 await client.models.list()
 
-    asyncio.run(story())
+    uvloop.run(story())
 
 
 def test_every_error_a_tenant_meets_has_a_status_and_a_code() -> None:

@@ -55,11 +55,24 @@ def snapshot_of(
     )
 
 
-def three_tenants(**changes: object) -> RoutingSnapshot:
-    """Each tenant with an adapter of its own; acme also with the base, a canary and an alias with a slash."""
+def three_tenants(
+    *,
+    epoch: int = 1,
+    keys: Iterable[str] = TENANTS,
+    active: int = 2,
+    without: tuple[str, str] | None = None,
+) -> RoutingSnapshot:
+    """Each tenant with an adapter of its own; acme also with the base, a draft and an alias with a slash.
+
+    Args:
+        epoch: The snapshot's number.
+        keys: Tenants with a live key.
+        active: Which version of acme/support is active; those below it may be named by number.
+        without: An alias of a tenant that is missing.
+    """
     aliases = {
         ("acme", "support"): alias_entry(
-            "support", adapter_route("acme", "support", 2), adapter_route("acme", "support", 1)
+            "support", *(adapter_route("acme", "support", number) for number in range(active, 0, -1))
         ),
         ("acme", "eu/faq"): alias_entry("eu/faq", adapter_route("acme", "faq")),
         ("acme", "smol"): alias_entry("smol", Route(BASE)),
@@ -67,7 +80,7 @@ def three_tenants(**changes: object) -> RoutingSnapshot:
         ("globex", "contracts"): alias_entry("contracts", adapter_route("globex", "contracts")),
         ("initech", "tps-reports"): alias_entry("tps-reports", adapter_route("initech", "tps-reports")),
     }
-    return snapshot_of(aliases, **changes)  # type: ignore[arg-type]
+    return snapshot_of({place: entry for place, entry in aliases.items() if place != without}, epoch=epoch, keys=keys)
 
 
 def _record(route: Route) -> VersionRecord:

@@ -159,8 +159,10 @@ DOUBLED = [
     b'{"model":"a","messages":[{"role":"user","content":"a","content":"b"}]}',
     b'{"model":"a","messages":[{"role":"user","content":[{"type":"text","text":"a","text":"b"}]}]}',
     b'{"model":"a","messages":[],"messages":[{"role":"user","content":"hi"}]}',
-    b'{"model":"a","messages":[{"role":"user","content":"a"}],"stream":true,"stream_options":'
-    b'{"include_usage":true,"include_usage":true}}',
+    (
+        b'{"model":"a","messages":[{"role":"user","content":"a"}],"stream":true,"stream_options":'
+        b'{"include_usage":true,"include_usage":true}}'
+    ),
     b'{"model":"a","messages":[{"role":"user","content":"say \\"x\\": 1"}],"user":"a","user":"a"}',
 ]
 

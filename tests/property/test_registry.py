@@ -26,22 +26,13 @@ from hotset.registry.verify import VerifyPolicy, verify
 from hotset.registry.weights import decode, peak_magnitude
 from tests.support.adapters import tiny_base_shape, tiny_base_version
 from tests.support.bad_adapters import CONFIG, WEIGHTS, adapter_files
+from tests.support.fake_clock import FakeClock
 from tests.support.safetensors_writer import encode, pack, safetensors_bytes
 
 REASONS = {reason.value for reason in Refusal}
 GOOD = adapter_files()
 BASE = tiny_base_version()
 POLICY = VerifyPolicy(rank_max=16)
-
-
-class StoppedClock:
-    """Time does not pass."""
-
-    def monotonic_s(self) -> float:
-        return 0.0
-
-    def wall_s(self) -> float:
-        return 0.0
 
 
 def reason_of(action: Callable[[], object]) -> str:
@@ -56,7 +47,7 @@ def reason_of(action: Callable[[], object]) -> str:
 def verdict(**changed: bytes) -> str:
     """Return why the good adapter is refused with its configuration or weights replaced."""
     files = {CONFIG: changed.get("config", GOOD[CONFIG]), WEIGHTS: changed.get("weights", GOOD[WEIGHTS])}
-    return reason_of(lambda: verify(Artifact.of(files), BASE, POLICY, clock=StoppedClock()))
+    return reason_of(lambda: verify(Artifact.of(files), BASE, POLICY, clock=FakeClock()))
 
 
 json_values = st.recursive(
@@ -76,7 +67,7 @@ entries = st.fixed_dictionaries(
 headers = st.dictionaries(st.text(max_size=6) | st.just("__metadata__"), entries | json_values, max_size=4)
 
 
-def parsed_or_refused(content: bytes) -> None:
+def check_parsed_or_refused(content: bytes) -> None:
     reason = reason_of(lambda: parse_header(memoryview(content), "w.safetensors"))
     if reason:
         assert reason in ("safetensors_invalid", "json_invalid")
@@ -91,12 +82,12 @@ def parsed_or_refused(content: bytes) -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_safetensors_file_or_refused(content: bytes) -> None:
-    parsed_or_refused(content)
+    check_parsed_or_refused(content)
 
 
 @given(headers, st.binary(max_size=64))
 def test_any_header_is_borne_out_or_refused(header: dict[str, Any], body: bytes) -> None:
-    parsed_or_refused(pack(header, body))
+    check_parsed_or_refused(pack(header, body))
 
 
 @given(st.integers(0, len(GOOD[WEIGHTS]) - 1), st.integers(0, 255))
@@ -159,7 +150,7 @@ PATHS = ("model.layers.0.q", "model", "a.b", "model.layers.10.q-q", "q", "0", "a
 @settings(deadline=None)
 @given(st.lists(atoms, min_size=1, max_size=8).map("".join))
 def test_patterns_mean_what_they_meant_in_training(pattern: str) -> None:
-    budget = PatternBudget(StoppedClock(), seconds=1.0)
+    budget = PatternBudget(FakeClock(), seconds=1.0)
     reason = reason_of(lambda: budget.full(pattern, "x"))
     if reason:
         assert reason == "pattern_invalid"

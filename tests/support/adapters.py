@@ -38,9 +38,7 @@ def tiny_base_shape(*, family: str = "llama", num_layers: int = 2) -> BaseShape:
     )
 
 
-def tiny_base_version(
-    shape: BaseShape | None = None, *, tokenizer: TokenizerFacts | None = None
-) -> BaseVersion:
+def tiny_base_version(shape: BaseShape | None = None, *, tokenizer: TokenizerFacts | None = None) -> BaseVersion:
     """Return a base version of that shape without any files, under the synonym `BASE_NAME`."""
     return BaseVersion(
         name=BaseName("tiny"),

@@ -7,21 +7,9 @@ import pytest
 from hotset.core.clock import SystemClock
 from hotset.core.errors import VersionRefusedError
 from hotset.registry.patterns import PatternBudget, check_pattern
+from tests.support.fake_clock import FakeClock
 
 PATHS = [f"model.layers.{n}.{p}" for n in range(12) for p in ("self_attn.q_proj", "mlp.up_proj")] + ["lm_head", "model"]
-
-
-class StoppedClock:
-    """A clock whose time the test sets."""
-
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def monotonic_s(self) -> float:
-        return self.now_s
-
-    def wall_s(self) -> float:
-        return self.now_s
 
 
 PORTABLE = [
@@ -41,7 +29,7 @@ PORTABLE = [
 
 @pytest.mark.parametrize("pattern", PORTABLE)
 def test_matching_agrees_with_the_engine_of_training(pattern: str) -> None:
-    budget = PatternBudget(StoppedClock())
+    budget = PatternBudget(FakeClock())
     whole, suffix = budget.full(pattern, "target_modules"), budget.suffix(pattern, "rank_pattern")
 
     assert [whole(path) for path in PATHS] == [re.fullmatch(pattern, path) is not None for path in PATHS]
@@ -77,7 +65,7 @@ def test_matching_agrees_with_the_engine_of_training(pattern: str) -> None:
 def test_what_engines_read_differently_is_refused(pattern: str) -> None:
     with pytest.raises(VersionRefusedError) as caught:
         check_pattern(pattern, "target_modules")
-        PatternBudget(StoppedClock()).full(pattern, "target_modules")("model")
+        PatternBudget(FakeClock()).full(pattern, "target_modules")("model")
 
     assert caught.value.reason == "pattern_invalid"
     assert caught.value.param == "target_modules"
@@ -97,12 +85,12 @@ def test_catastrophic_backtracking_ends_with_the_budget(pattern: str) -> None:
 
 
 def test_the_budget_is_shared_by_all_patterns() -> None:
-    clock = StoppedClock()
+    clock = FakeClock()
     budget = PatternBudget(clock, seconds=1.0)
     first, second = budget.full(".*q_proj", "target_modules"), budget.suffix(".*up", "rank_pattern")
     assert first("a.q_proj")
 
-    clock.now_s += 1.0
+    clock.advance(1.0)
 
     for matches in (first, second):
         with pytest.raises(VersionRefusedError, match="takes too long"):
@@ -110,9 +98,9 @@ def test_the_budget_is_shared_by_all_patterns() -> None:
 
 
 def test_a_plain_name_needs_no_budget() -> None:
-    clock = StoppedClock()
+    clock = FakeClock()
     budget = PatternBudget(clock, seconds=1.0)
-    clock.now_s += 5
+    clock.advance(5)
 
     matches = budget.suffix("self_attn.q_proj", "rank_pattern")
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -28,7 +29,8 @@ from tests.support.adapters import make_adapter, tiny_base_shape, tiny_base_vers
 from tests.support.bases import make_tiny_base
 
 A, B, C = (EngineName("hs-" + letter * 32) for letter in "abc")
-KINDS = ("instant", "embedded")
+Kind = Literal["instant", "instant_stepwise", "embedded"]
+KINDS: tuple[Kind, ...] = ("instant", "instant_stepwise", "embedded")
 
 
 Scenario = Callable[["World", HostedEngine], Awaitable[None]]
@@ -37,8 +39,8 @@ Scenario = Callable[["World", HostedEngine], Awaitable[None]]
 class World:
     """A tiny base, three adapters, and engines over them."""
 
-    def __init__(self, kind: str, root: Path) -> None:
-        self.kind = kind
+    def __init__(self, kind: Kind, root: Path) -> None:
+        self.kind: Kind = kind
         self.base_folder = root / "base"
         make_tiny_base(self.base_folder)
         self.base = tiny_base_version()
@@ -57,7 +59,7 @@ class World:
 
     def make_engine(self) -> HostedEngine:
         spec = EngineSpec(
-            kind="instant" if self.kind == "instant" else "embedded",
+            kind=self.kind,
             base=self.base,
             base_folder=str(self.base_folder),
             num_slots=2,

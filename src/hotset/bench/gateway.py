@@ -69,6 +69,7 @@ class Load:
     stream: bool
     connections: int
     rate: float | None = None
+    is_stepwise: bool = False
 
 
 def loads(settings: Settings) -> dict[str, Load]:
@@ -78,6 +79,7 @@ def loads(settings: Settings) -> dict[str, Load]:
         Load("c8", stream=False, connections=8),
         Load("c32", stream=False, connections=32),
         Load("sse8", stream=True, connections=8),
+        Load("steps8", stream=True, connections=8, is_stepwise=True),
     )
     return {load.name: load for load in kinds}
 
@@ -147,7 +149,7 @@ def measure(side: Side, load: Load, settings: Settings) -> Measured:
         host="127.0.0.1",
         port=side.port,
         path="/v1/chat/completions",
-        asks=side.asks(stream=load.stream, num_tokens=num_tokens),
+        asks=side.asks(stream=load.stream, num_tokens=num_tokens, is_stepwise=load.is_stepwise),
         stream=load.stream,
         connections=load.connections,
         duration_s=settings.seconds,
@@ -175,7 +177,7 @@ def _profile(side: Side, settings: Settings, say: Callable[[str], None]) -> str:
     """Run two loads against Hotset under a profiler and return where its own process spent its time."""
     assert side.child is not None
     texts: list[str] = []
-    for name in ("c8", "sse8"):
+    for name in ("c8", "sse8", "steps8"):
         say(f"profiling {name}")
         side.child.send_line(b"profile")
         side.child.read_line(_LOAD_TIMEOUT_S)

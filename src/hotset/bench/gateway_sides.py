@@ -27,6 +27,8 @@ from hotset.engines.instant import instant_text
 
 DIRECT = "direct"
 HOTSET = "hotset"
+#: The upstream's models: whole answers at once, and a token at a time.
+MODELS = ("base", "stepwise")
 _START_TIMEOUT_S = 60.0
 _PROMPT = "Say something short about the weather in the mountains, please."
 
@@ -36,6 +38,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
     token: str
     alias: str
+    #: The engine brings one token a step.
+    is_stepwise: bool
     engine_name: EngineName | None
 
 
@@ -57,10 +61,16 @@ class Side:
     callers: tuple[Caller, ...] = ()
     headers: tuple[tuple[str, str], ...] = ()
 
-    def asks(self, *, stream: bool, num_tokens: int) -> tuple[Ask, ...]:
-        """Return the requests of this side, and the text that must answer each."""
+    def asks(self, *, stream: bool, num_tokens: int, is_stepwise: bool = False) -> tuple[Ask, ...]:
+        """Return the requests of this side, and the text that must answer each.
+
+        Args:
+            stream: Ask for streams.
+            num_tokens: Tokens of each answer.
+            is_stepwise: Ask where tokens come one by one rather than all at once.
+        """
         if not self.callers:
-            body = _body("base", stream=stream, num_tokens=num_tokens)
+            body = _body(MODELS[is_stepwise], stream=stream, num_tokens=num_tokens)
             text = canned_text(num_tokens)
             return (Ask(headers=dict(self.headers), body=body, expects=text, num_pieces=num_tokens),)
         return tuple(
@@ -71,6 +81,7 @@ class Side:
                 num_pieces=num_tokens,
             )
             for caller in self.callers
+            if caller.is_stepwise == is_stepwise
         )
 
 
@@ -137,4 +148,4 @@ def _start_of(peer: Installed, upstream_port: int, port: int, folder: Path) -> S
     if peer.peer is VLLM_ROUTER:
         return start_vllm_router(peer, upstream_port, port, free_port())
     assert peer.peer is LITELLM
-    return start_litellm(peer, upstream_port, port, folder)
+    return start_litellm(peer, upstream_port, port, MODELS, folder)

@@ -61,8 +61,6 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     #: Seconds each counted answer took, to its last byte; from when it was due in an open loop.
     latencies: list[float]
-    #: Seconds to the first bytes of each counted answer's body.
-    first_byte_latencies: list[float]
     #: Seconds over which the counted answers were asked for.
     seconds: float
     #: Counted answers that came before that time was over; fewer than asked where a server falls behind.
@@ -89,7 +87,6 @@ class Connection(asyncio.Protocol):
         self._reader = ResponseReader()
         self._transport: asyncio.Transport | None = None
         self._asked_at = 0.0
-        self._first_at = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait to be told to ask."""
@@ -98,14 +95,12 @@ class Connection(asyncio.Protocol):
     def ask(self, due_at: float) -> None:
         """Send the next request; its time counts from `due_at`."""
         assert self._transport is not None
-        self._asked_at, self._first_at = due_at, 0.0
+        self._asked_at = due_at
         self._asks.rotate(-1)
         self._transport.write(self._asks[-1][0])
 
     def data_received(self, data: bytes) -> None:
         """Take bytes; report the answer once it is whole."""
-        if not self._first_at:
-            self._first_at = self._run.now()
         try:
             answer = self._reader.feed(data)
         except ProtocolBrokenError as error:
@@ -116,7 +111,7 @@ class Connection(asyncio.Protocol):
         if answer.closes:
             self._run.broke(self, f"the server closed the connection after {answer.status}")
             return
-        self._run.answered(self, self._asked_at, self._first_at, self._fault(answer))
+        self._run.answered(self, self._asked_at, self._fault(answer))
 
     def _fault(self, answer: Answer) -> str | None:
         if answer.status != 200:
@@ -146,11 +141,12 @@ class Run:
         self._busy: set[Connection] = set()
         #: Moments at which requests fell due while every connection was busy.
         self._overdue: deque[float] = deque()
-        self._samples: list[tuple[float, float]] = []
+        self._samples: list[float] = []
         self._num_answered = 0
         self._num_on_time = 0
         self._faults: Counter[str] = Counter()
-        self._next_due_at = self._counts_from = self._ends_at = 0.0
+        self._num_due = 0
+        self._began_at = self._next_due_at = self._counts_from = self._ends_at = 0.0
         self._done = loop.create_future()
 
     async def go(self) -> Outcome:
@@ -171,8 +167,7 @@ class Run:
         for connection in connections:
             connection.close()
         return Outcome(
-            latencies=[whole for whole, _ in self._samples],
-            first_byte_latencies=[first for _, first in self._samples],
+            latencies=self._samples,
             seconds=self.job.duration_s,
             num_on_time=self._num_on_time,
             num_answered=self._num_answered,
@@ -191,7 +186,7 @@ class Run:
             while self._idle:
                 self._ask(self._idle.popleft(), self.now())
         else:
-            self._next_due_at = now
+            self._began_at = self._next_due_at = now
             self._fall_due()
 
     def _fall_due(self) -> None:
@@ -203,7 +198,8 @@ class Run:
                 self._ask(self._idle.popleft(), self._next_due_at)
             else:
                 self._overdue.append(self._next_due_at)
-            self._next_due_at += 1 / self.job.rate
+            self._num_due += 1
+            self._next_due_at = self._began_at + self._num_due / self.job.rate
         if self._next_due_at < self._ends_at:
             self._loop.call_at(self._loop.time() + self._next_due_at - self.now(), self._fall_due)
 
@@ -211,7 +207,7 @@ class Run:
         self._busy.add(connection)
         connection.ask(due_at)
 
-    def answered(self, connection: Connection, asked_at: float, first_at: float, fault: str | None) -> None:
+    def answered(self, connection: Connection, asked_at: float, fault: str | None) -> None:
         """Take one answer, and give the connection its next turn."""
         now = self.now()
         self._num_answered += 1
@@ -219,7 +215,7 @@ class Run:
         if fault is not None:
             self._faults[fault] += 1
         elif self._counts_from <= (asked_at if self.job.rate else now) < self._ends_at:
-            self._samples.append((now - asked_at, first_at - asked_at))
+            self._samples.append(now - asked_at)
             self._num_on_time += now < self._ends_at
         if self._overdue:
             self._ask(connection, self._overdue.popleft())

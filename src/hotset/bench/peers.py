@@ -130,12 +130,14 @@ def start_vllm_router(peer: Installed, upstream_port: int, port: int, metrics_po
     return Start(command, "/health", {})
 
 
-def start_litellm(peer: Installed, upstream_port: int, port: int, folder: Path) -> Start:
-    """Return the start of LiteLLM's proxy: one worker, a master key, one model. Writes its configuration."""
+def start_litellm(peer: Installed, upstream_port: int, port: int, models: tuple[str, ...], folder: Path) -> Start:
+    """Return the start of LiteLLM's proxy: one worker, a master key, these models. Writes its configuration."""
     key = "sk-bench"
-    model = {"model": "openai/base", "api_base": f"http://127.0.0.1:{upstream_port}/v1", "api_key": "none"}
+    upstream = {"api_base": f"http://127.0.0.1:{upstream_port}/v1", "api_key": "none"}
     config = {
-        "model_list": [{"model_name": "base", "litellm_params": model}],
+        "model_list": [
+            {"model_name": name, "litellm_params": {"model": f"openai/{name}", **upstream}} for name in models
+        ],
         "general_settings": {"master_key": key},
     }
     path = folder / "litellm.yaml"

@@ -15,7 +15,9 @@ import secrets
 import socket
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import uvicorn
@@ -67,13 +69,23 @@ _SHAPE = BaseShape(
     context_len=4096,
     tie_word_embeddings=True,
 )
-_BASE = BaseVersion(
-    name=BaseName("bench"),
-    digest=Digest("sha256:" + hashlib.sha256(b"bench").hexdigest()),
-    shape=_SHAPE,
-    tokenizer=TokenizerFacts(),
-    files={},
-)
+
+
+def _base(name: str) -> BaseVersion:
+    return BaseVersion(
+        name=BaseName(name),
+        digest=Digest("sha256:" + hashlib.sha256(name.encode()).hexdigest()),
+        shape=_SHAPE,
+        tokenizer=TokenizerFacts(),
+        files={},
+    )
+
+
+#: Engine kind to the base that it serves; the same adapters on both are different versions.
+_BASES: dict[Literal["instant", "instant_stepwise"], BaseVersion] = {
+    "instant": _base("instant"),
+    "instant_stepwise": _base("stepwise"),
+}
 
 
 class Fleet:
@@ -88,10 +100,10 @@ class Fleet:
         self._keys: dict[str, KeyEntry] = {}
         self._aliases: dict[tuple[TenantId, Alias], AliasEntry] = {}
         self._versions: dict[EngineName, VersionRecord] = {}
-        folders = write_mix(folder / "adapters", _SHAPE, _BASE.name, len(_TENANTS) * _ADAPTERS_EACH)
-        for number, tenant in enumerate(_TENANTS):
-            ours = [made.folder for made in folders[number * _ADAPTERS_EACH :][:_ADAPTERS_EACH]]
-            self._add_tenant(TenantId(tenant), ours)
+        for base in _BASES.values():
+            write_mix(folder / base.name, _SHAPE, base.name, len(_TENANTS) * _ADAPTERS_EACH)
+        for tenant in _TENANTS:
+            self._add_tenant(TenantId(tenant))
 
     def snapshot(self) -> RoutingSnapshot:
         """Return the snapshot that serves all of them."""
@@ -101,32 +113,36 @@ class Fleet:
             tenants=frozenset(TenantId(tenant) for tenant in _TENANTS),
             aliases=self._aliases,
             versions=self._versions,
-            bases={_BASE.digest: _BASE},
+            bases={base.digest: base for base in _BASES.values()},
         )
 
-    def _add_tenant(self, tenant: TenantId, adapters: list[Path]) -> None:
+    def _add_tenant(self, tenant: TenantId) -> None:
         token = f"hs_{secrets.token_urlsafe(32)}"
         hashed = hashlib.sha256(token.encode()).hexdigest()
         self._keys[hashed] = KeyEntry(KeyId(f"key-{tenant}"), tenant)
-        routes = {Alias(f"model-{number}"): self._publish(tenant, folder) for number, folder in enumerate(adapters)}
-        for alias, route in {**routes, Alias("plain"): Route(_BASE.digest)}.items():
-            numbered = {route.number: route} if route.number else {}
-            self._aliases[tenant, alias] = AliasEntry(
-                alias=alias, active=route, numbered=numbered, base_name=_BASE.name, adapter=route.adapter
-            )
-            self.callers.append(Caller(token=token, alias=alias, engine_name=engine_name(route)))
+        first = _TENANTS.index(tenant) * _ADAPTERS_EACH
+        for kind, base in _BASES.items():
+            folders = sorted((self._folder / base.name).iterdir())[first : first + _ADAPTERS_EACH]
+            for route in (Route(base.digest), *(self._publish(tenant, base, path) for path in folders)):
+                alias = Alias(f"{base.name}/{route.adapter.name if route.adapter else 'plain'}")
+                numbered = {route.number: route} if route.number else {}
+                self._aliases[tenant, alias] = AliasEntry(
+                    alias=alias, active=route, numbered=numbered, base_name=base.name, adapter=route.adapter
+                )
+                is_stepwise, name = kind == "instant_stepwise", engine_name(route)
+                self.callers.append(Caller(token=token, alias=alias, is_stepwise=is_stepwise, engine_name=name))
 
-    def _publish(self, tenant: TenantId, folder: Path) -> Route:
+    def _publish(self, tenant: TenantId, base: BaseVersion, folder: Path) -> Route:
         """Verify, store and approve one version, as control would."""
         with open_artifact(folder) as artifact:
-            verified = verify(artifact, _BASE, VerifyPolicy(rank_max=RANK_MAX))
+            verified = verify(artifact, base, VerifyPolicy(rank_max=RANK_MAX))
         for entry in verified.manifest.files:
             self.blobs.ingest(folder / entry.name)
         record = VersionRecord(
             owner=tenant,
-            name=folder.name,
+            name=f"{base.name}-{folder.name}",
             number=1,
-            base=_BASE.digest,
+            base=base.digest,
             digest=verified.digest,
             manifest=verified.manifest,
         )
@@ -144,39 +160,42 @@ def _named(route: Route) -> EngineName:
 async def serve(folder: Path) -> None:
     """Serve until standard input ends."""
     clock = SystemClock()
-    metrics = Metrics(clock)
-    fleet = Fleet(folder)
-    spec = EngineSpec(kind="instant", base=_BASE, base_folder="", num_slots=8, rank_max=RANK_MAX)
-    agent = LocalAgent(
-        _BASE,
-        lambda: HostedEngine(spec),
-        LocalStore(folder / "worker", fleet.blobs),
-        fleet.reviewer_keys,
-        check_base=lambda: None,  # the instant engine reads no files of the base
-        settings=WorkerSettings(),
-        clock=clock,
-        metrics=metrics,
-    )
+    metrics, fleet = Metrics(clock), Fleet(folder)
+    agents = {
+        base.digest: LocalAgent(
+            base,
+            partial(HostedEngine, EngineSpec(kind=kind, base=base, base_folder="", num_slots=8, rank_max=RANK_MAX)),
+            LocalStore(folder / f"worker-{base.name}", fleet.blobs),
+            fleet.reviewer_keys,
+            check_base=lambda: None,  # these engines read no files of a base
+            settings=WorkerSettings(),
+            clock=clock,
+            metrics=metrics,
+        )
+        for kind, base in _BASES.items()
+    }
     request_log = RequestLog(folder / "requests.jsonl")
     settings = GatewaySettings()
     app = build_tenant_app(
         settings,
-        {_BASE.digest: agent},
+        agents,
         clock=clock,
         metrics=metrics,
         request_log=request_log,
         cache_salt_secret=secrets.token_bytes(32),
     )
-    for holder in (app, agent):
+    for holder in (app, *agents.values()):
         holder.apply(fleet.snapshot())
-    running = asyncio.create_task(agent.run())
-    await agent.wait_ready()
-    try:
-        await _listen(app, settings, fleet.callers)
-    finally:
-        await agent.stop()
-        await running
-        request_log.close()
+    async with asyncio.TaskGroup() as running:
+        for agent in agents.values():
+            running.create_task(agent.run())
+            await agent.wait_ready()
+        try:
+            await _listen(app, settings, fleet.callers)
+        finally:
+            for agent in agents.values():
+                await agent.stop()
+    request_log.close()
 
 
 class _Server(uvicorn.Server):

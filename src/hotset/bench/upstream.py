@@ -1,13 +1,15 @@
 """The canned upstream that peers relay to: an OpenAI server of prepared bytes on raw asyncio protocols.
 
-``python -m hotset.bench.upstream --tokens N --chunks M`` prints its port and serves until its standard
-input ends. The texts are those of `engines.instant` for the bare base, so that one client checks every side
-alike. A stream's chunks are written one by one, each its own event, back to back.
+``python -m hotset.bench.upstream --tokens N --chunks M`` prints its port and serves until its standard input ends. The
+texts are those of `engines.instant` for the bare base, so that one client checks every side alike. A stream's chunks
+are written one by one, each its own event, back to back; a request to the model ``stepwise`` gets them one a turn of
+the event loop, as an engine's steps bring them.
 """
 
 import argparse
 import asyncio
 import sys
+from collections.abc import Iterator
 from typing import cast
 
 import msgspec
@@ -94,10 +96,21 @@ class Upstream(asyncio.Protocol):
         if not request.startswith(b"POST"):
             self._transport.write(_OTHER)
         elif b'"stream":true' in request or b'"stream": true' in request:
-            for piece in self._stream:
-                self._transport.write(piece)
+            if b'"stepwise"' in request:
+                self._step(iter(self._stream))
+            else:
+                for piece in self._stream:
+                    self._transport.write(piece)
         else:
             self._transport.write(self._answer)
+
+    def _step(self, pieces: Iterator[bytes]) -> None:
+        """Write one piece now and the next in the loop's next turn."""
+        assert self._transport is not None
+        piece = next(pieces, None)
+        if piece is not None and not self._transport.is_closing():
+            self._transport.write(piece)
+            asyncio.get_running_loop().call_soon(self._step, pieces)
 
 
 def request_end(received: bytes) -> int | None:

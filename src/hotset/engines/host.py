@@ -63,12 +63,13 @@ def make_engine(spec: EngineSpec) -> StepEngine:
     Raises:
         HotsetError: the base can't be served, with the reason.
     """
-    if spec.kind == "instant":
+    if spec.kind in {"instant", "instant_stepwise"}:
         return InstantEngine(
             spec.base,
             num_slots=spec.num_slots,
             rank_max=spec.rank_max,
             num_waiting_max=spec.num_waiting_max,
+            is_stepwise=spec.kind == "instant_stepwise",
         )
     from hotset.engines.embedded.engine import EmbeddedEngine  # torch, only in this process
     from hotset.engines.embedded.settings import EmbeddedSettings

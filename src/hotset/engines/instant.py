@@ -32,9 +32,14 @@ def instant_text(name: EngineName | None, position: int) -> str:
 
 
 class InstantEngine:
-    """Implements `engines.step_engine.StepEngine` without a model. One step finishes every request."""
+    """Implements `engines.step_engine.StepEngine` without a model.
 
-    def __init__(self, base: BaseVersion, *, num_slots: int, rank_max: int, num_waiting_max: int) -> None:
+    One step finishes every request or, stepwise, brings each its next token as a real engine's step does.
+    """
+
+    def __init__(
+        self, base: BaseVersion, *, num_slots: int, rank_max: int, num_waiting_max: int, is_stepwise: bool = False
+    ) -> None:
         self._facts = EngineFacts(
             engine="instant 1",
             base=base.digest,
@@ -47,7 +52,10 @@ class InstantEngine:
         )
         self._num_waiting_max = num_waiting_max
         self._loaded: dict[EngineName, None] = {}
+        self._is_stepwise = is_stepwise
         self._waiting: dict[RequestId, Generate] = {}
+        #: What is still to come of each waiting request's answer, a token at a time.
+        self._rest: dict[RequestId, Iterator[list[EngineEvent]]] = {}
 
     @property
     def facts(self) -> EngineFacts:
@@ -61,11 +69,13 @@ class InstantEngine:
         if len(self._waiting) >= self._num_waiting_max:
             return [Failed(request.request_id, "too_many_requests", "the engine's queue is full")]
         self._waiting[request.request_id] = request
+        self._rest[request.request_id] = _answer(request)
         return [Started(request.request_id, _prompt_tokens(request))]
 
     def abort(self, request_id: RequestId) -> None:
         """Drop a request."""
         self._waiting.pop(request_id, None)
+        self._rest.pop(request_id, None)
 
     def stage(self, load: AdapterLoad) -> AdapterLoad:
         """Nothing to read: the load itself is what is placed."""
@@ -101,11 +111,15 @@ class InstantEngine:
         return bool(self._waiting)
 
     def step(self) -> list[EngineEvent]:
-        """Answer every waiting request in full."""
+        """Answer every waiting request in full, or stepwise by one token."""
         events: list[EngineEvent] = []
-        for request in self._waiting.values():
-            events.extend(_answer(request))
-        self._waiting.clear()
+        for request_id, rest in list(self._rest.items()):
+            for token in rest:
+                events.extend(token)
+                if self._is_stepwise:
+                    break
+            if isinstance(events[-1], Finished):
+                self.abort(request_id)
         return events
 
 
@@ -115,11 +129,14 @@ def _prompt_tokens(request: Generate) -> int:
     return sum(len(p.split()) if isinstance(p, str) else len(p) for p in request.prompts or ())
 
 
-def _answer(request: Generate) -> Iterator[EngineEvent]:
+def _answer(request: Generate) -> Iterator[list[EngineEvent]]:
+    """Yield the events of one token of every choice after another, the end with the last."""
     num_choices = request.n * max(1, len(request.prompts or ()))
     num_tokens = request.sampling.max_tokens or _TOKENS_DEFAULT
     for position in range(num_tokens):
-        last = "length" if position == num_tokens - 1 else None
-        for index in range(num_choices):
-            yield Delta(request.request_id, index, instant_text(request.engine_name, position), 1, last)
-    yield Finished(request.request_id, _prompt_tokens(request), num_tokens * num_choices)
+        is_last = position == num_tokens - 1
+        text, reason = instant_text(request.engine_name, position), "length" if is_last else None
+        events: list[EngineEvent] = [Delta(request.request_id, index, text, 1, reason) for index in range(num_choices)]
+        if is_last:
+            events.append(Finished(request.request_id, _prompt_tokens(request), num_tokens * num_choices))
+        yield events

@@ -31,7 +31,8 @@ FRAME_BYTES_MAX = 64 * 1024 * 1024
 class EngineSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Which engine a process is to run, and over which base."""
 
-    kind: Literal["embedded", "instant"]
+    #: The instant ones answer without a model, in one step or a token a step; for benchmarks and tests.
+    kind: Literal["embedded", "instant", "instant_stepwise"]
     base: BaseVersion
     #: Absolute path of the base version's folder; its files are checked against `base.files` before use.
     base_folder: str

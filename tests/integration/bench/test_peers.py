@@ -43,10 +43,12 @@ def test_the_pinned_version_is_found(tmp_path: Path) -> None:
     assert "http://127.0.0.1:1" in command
 
 
-def test_litellm_gets_one_model_and_a_key(tmp_path: Path) -> None:
+def test_litellm_gets_its_models_and_a_key(tmp_path: Path) -> None:
     make_env(tmp_path, "litellm", "litellm-1.108.7.dist-info")
-    start = start_litellm(find(LITELLM, tmp_path), 1, 2, tmp_path)
+    start = start_litellm(find(LITELLM, tmp_path), 1, 2, ("base", "other"), tmp_path)
     config = msgspec.json.decode((tmp_path / "litellm.yaml").read_bytes())
+    assert [entry["model_name"] for entry in config["model_list"]] == ["base", "other"]
+    assert config["model_list"][1]["litellm_params"]["model"] == "openai/other"
     assert config["model_list"][0]["litellm_params"]["api_base"] == "http://127.0.0.1:1/v1"
     assert start.headers["Authorization"].endswith(config["general_settings"]["master_key"])
 

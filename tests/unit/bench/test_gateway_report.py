@@ -8,7 +8,7 @@ from hotset.bench.report import Report, Section
 from hotset.bench.rounds import Outcomes, interleave
 
 PEER = "peer 1.0"
-LOADS = ("open", "c8", "c32", "sse8")
+LOADS = ("open", "c8", "c32", "sse8", "steps8")
 #: Milliseconds of an answer, by side.
 SLOW = {DIRECT: 1.0, HOTSET: 2.0, PEER: 10.0}
 
@@ -17,11 +17,10 @@ def measured(side: str, load: str, *, faults: dict[str, int] | None = None) -> M
     latencies = [SLOW[side] / 1e3] * 99 + [3 * SLOW[side] / 1e3]
     outcome = Outcome(
         latencies=latencies,
-        first_byte_latencies=latencies,
         seconds=1 / SLOW[side],
         num_on_time=80,
         num_answered=200,
-        num_pieces=50 if load == "sse8" else 8,
+        num_pieces=8 if load in {"open", "c8", "c32"} else 50,
         faults=faults or {},
     )
     return Measured(outcome, CpuTime(0.0, 0.0) if side == DIRECT else CpuTime(0.02, 0.01))

@@ -4,6 +4,7 @@ Exit status: 0 done, 1 an error, 2 refused or wrongly used.
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -55,12 +56,20 @@ def root(
     context.obj = home
 
 
-def main() -> None:
-    """Run the command line and exit."""
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit status."""
     try:
-        app()
+        app(args=list(arguments), prog_name="hotset")
     except HotsetError as error:
         warn(worded(error))
-        sys.exit(2 if isinstance(error, _REFUSED) else 1)
+        return 2 if isinstance(error, _REFUSED) else 1
     except KeyboardInterrupt:
-        sys.exit(130)
+        return 130
+    except SystemExit as exit_:
+        return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
+    return 0
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    sys.exit(run(sys.argv[1:]))

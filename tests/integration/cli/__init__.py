@@ -1,0 +1,1 @@
+"""The command line over real state folders, sockets and processes."""

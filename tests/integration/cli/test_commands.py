@@ -1,0 +1,163 @@
+"""Commands with no server, with one beside them, and with one elsewhere: the same answers everywhere."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from hotset.cli.main import run
+from hotset.storage.state_folder import StateFolder
+from tests.support.adapters import make_adapter, tiny_base_shape
+from tests.support.server import RunningServer, running_server, write_world
+
+Hotset = Callable[..., Any]
+
+
+@pytest.fixture
+def hotset(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Hotset]:
+    """Return what runs commands over a state folder: (status, answer or text, error text)."""
+    for name in ("HOTSET_URL", "HOTSET_TOKEN", "HOTSET_HOME", "HOTSET_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOTSET_ENGINE_NUM_THREADS", "1")
+
+    def over(home: Path) -> Hotset:
+        def command(*arguments: object) -> tuple[int, Any, str]:
+            capsys.readouterr()
+            status = run(["--home", str(home), *map(str, arguments)])
+            captured = capsys.readouterr()
+            out = json.loads(captured.out) if "--json" in arguments and captured.out else captured.out
+            return status, out, captured.err
+
+        return command
+
+    return over
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with running_server(tmp_path_factory.mktemp("live"), adapters=2) as server:
+        yield server
+
+
+def test_without_a_server_the_state_folder_is_opened_under_its_lock(
+    tmp_path: Path, hotset: Callable[[Path], Hotset]
+) -> None:
+    world, command = write_world(tmp_path, adapters=1), hotset(tmp_path / "home")
+    status, _, err = command("base", "list")
+    assert (status, "First admin token" in err, "hso_" in err) == (0, True, True)
+    status, base, err = command(
+        "base", "add", world / "base", "--name", "tiny", "--synonym", "acme/tiny-llama", "--json"
+    )
+    assert (status, base["name"], "hso_" in err) == (0, "tiny", False)
+    command("tenant", "add", "acme")
+    status, version, _ = command(
+        "adapter", "push", world / "adapter-0", "acme/one", "--base", "tiny", "--promote", "--json"
+    )
+    assert (status, version["state"]) == (0, "active")
+    assert [row["state"] for row in version["history"]] == ["published", "verified", "proved", "approved", "active"]
+    status, text, _ = command("adapter", "list")
+    assert (status, "acme/one@1" in text) == (0, True)
+    status, grants, _ = command("grant", "list", "--json")
+    assert [(row["tenant"], row["alias"]) for row in grants] == [("acme", "one")]
+    assert command("store", "verify")[0] == 0
+    assert command("audit", "verify")[0] == 0
+    assert command("doctor")[0] == 0
+
+
+def test_verify_says_the_same_of_a_folder_whether_or_not_the_base_is_registered(
+    tmp_path: Path, hotset: Callable[[Path], Hotset]
+) -> None:
+    world, command = write_world(tmp_path, adapters=1), hotset(tmp_path / "home")
+    bad = make_adapter(tmp_path / "bad", tiny_base_shape(), rank=4, config={"r": 5})
+    command("base", "add", world / "base", "--name", "tiny", "--synonym", "acme/tiny-llama")
+    for folder, expected in ((world / "adapter-0", 0), (bad, 2)):
+        one = command("adapter", "verify", folder, "--base", "tiny", "--json")
+        other = command("adapter", "verify", folder, "--base", world / "base", "--synonym", "acme/tiny-llama", "--json")
+        assert one[0] == other[0] == expected
+        assert one[1] == other[1]
+    assert one[1]["code"] == "rank_mismatch"
+    status, verdict, _ = command("adapter", "verify", world / "adapter-0", "--base", "tiny", "--max-rank", 2, "--json")
+    assert (status, verdict["code"]) == (2, "rank_over_limit")
+    assert command("adapter", "list", "--json")[1] == []
+
+
+def test_errors_are_one_line_and_tell_refused_from_failed(tmp_path: Path, hotset: Callable[[Path], Hotset]) -> None:
+    command = hotset(tmp_path / "home")
+    command("base", "list")
+    for arguments, status, code in (
+        (("tenant", "add", "Acme"), 2, "invalid_"),
+        (("tenant", "suspend", "nobody"), 1, "not_found: "),
+        (("explain", "nothing"), 1, "not_found: "),
+        (("adapter", "show", "acme/x@0"), 2, "invalid_name: "),
+        (("key", "issue", "acme", "--expires-in", "soon"), 2, "invalid_request: "),
+        (("adapter", "purge", "acme/x@1"), 2, "invalid_request: "),
+        (("adapter", "verify", tmp_path / "nowhere", "--base", tmp_path), 2, "invalid_request: "),
+    ):
+        found, out, err = command(*arguments)
+        assert (found, out, err.startswith(code), err.count("\n")) == (status, "", True, 1), (arguments, err)
+    assert command("tenant", "frobnicate")[0] == 2
+
+
+def test_a_folder_that_another_process_holds(
+    tmp_path: Path, hotset: Callable[[Path], Hotset], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hotset.cli.client._LOCK_WAIT_S", 0.0)
+    with StateFolder(tmp_path).locked():
+        status, _, err = hotset(tmp_path)("base", "list")
+    assert status == 1
+    assert err.startswith("state_locked: ")
+
+
+def test_a_running_server_sees_a_command_at_once(live: RunningServer, hotset: Callable[[Path], Hotset]) -> None:
+    command = hotset(live.home)
+    status, issued, _ = command("key", "issue", "tenant-0", "--alias", "adapter", "--label", "test", "--json")
+    assert status == 0
+    assert models(live, issued["token"]) == ["adapter"]
+    assert command("key", "revoke", issued["key"]["id"], "--yes")[0] == 0
+    assert models(live, issued["token"]) is None
+
+
+def test_a_request_is_explained_without_its_prompt(live: RunningServer, hotset: Callable[[Path], Hotset]) -> None:
+    body = {"model": "adapter", "messages": [{"role": "user", "content": "xyzzy"}], "max_tokens": 3}
+    headers = {"Authorization": f"Bearer {live.tenants['tenant-1'].token}"}
+    answer = httpx.post(f"{live.url}/v1/chat/completions", json=body, headers=headers)
+    assert answer.status_code == 200
+    status, entry, _ = hotset(live.home)("explain", answer.headers["x-request-id"], "--json")
+    assert (status, entry["tenant"], entry["adapter"], entry["version"]) == (0, "tenant-1", "tenant-1/adapter", 1)
+    assert "xyzzy" not in json.dumps(entry)
+
+
+def test_from_elsewhere_files_are_uploaded_and_links_are_not_followed(
+    live: RunningServer, hotset: Callable[[Path], Hotset], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator = live.admin.post("/operators", {"name": "ada", "roles": ["publisher"]})
+    monkeypatch.setenv("HOTSET_URL", live.process.admin_url)
+    monkeypatch.setenv("HOTSET_TOKEN", operator["token"])
+    command = hotset(tmp_path / "not-a-home")
+    folder = make_adapter(tmp_path / "new", tiny_base_shape(), seed=77)
+    status, version, _ = command("adapter", "push", folder, "tenant-0/uploaded", "--base", "tiny", "--json")
+    assert (status, version["state"], version["publisher"]) == (0, "verified", "ada")
+    secret = tmp_path / "secret.json"
+    secret.write_text("{}")
+    (folder / "tokenizer.json").symlink_to(secret)
+    status, _, err = command("adapter", "push", folder, "tenant-0/linked", "--base", "tiny")
+    assert status == 2
+    assert err.startswith("file_link: ")
+    status, _, err = command("base", "add", tmp_path, "--name", "other")
+    assert status == 1
+    assert err.startswith("permission_denied: ")
+    assert not (tmp_path / "not-a-home").exists()
+    monkeypatch.setenv("HOTSET_TOKEN", "hso_wrong")
+    assert command("tenant", "list")[2].startswith("unauthenticated: ")
+    monkeypatch.setenv("HOTSET_URL", "http://127.0.0.1:9")
+    assert command("tenant", "list")[2].startswith("server_unreachable: ")
+    monkeypatch.setenv("HOTSET_URL", live.url)
+    assert command("tenant", "list")[0] == 1
+
+
+def models(live: RunningServer, token: str) -> list[str] | None:
+    answer = httpx.get(f"{live.url}/v1/models", headers={"Authorization": f"Bearer {token}"})
+    return [model["id"] for model in answer.json()["data"]] if answer.is_success else None

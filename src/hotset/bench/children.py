@@ -7,10 +7,11 @@ import select
 import signal
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
+from threading import Event, current_thread, main_thread
+from types import FrameType
 
 from hotset.core.clock import Clock
 from hotset.core.errors import EngineUnavailableError
@@ -73,6 +74,7 @@ class Child:
                 patience_s = gentle_s
                 with contextlib.suppress(ProcessLookupError):  # the whole group is gone
                     os.killpg(self.popen.pid, number)
+                    os.killpg(self.popen.pid, signal.SIGCONT)  # one that is stopped hears nothing else
             with contextlib.suppress(subprocess.TimeoutExpired):  # the next way is harder
                 self.popen.wait(patience_s)
 
@@ -92,13 +94,19 @@ class Nursery:
         self.clock = clock
         self.gentle_s = gentle_s
         self.children: list[Child] = []
+        self._former: Callable[[int, FrameType | None], object] | int | None = None
 
     def __enter__(self) -> "Nursery":
+        """Leave in good order, too, when this process is told to end."""
+        if current_thread() is main_thread():
+            self._former = signal.signal(signal.SIGTERM, _leave)
         return self
 
     def __exit__(self, *_: object) -> None:
         for child in reversed(self.children):
             child.end(self.gentle_s)
+        if self._former is not None:
+            signal.signal(signal.SIGTERM, self._former)
 
     def start(self, name: str, command: Sequence[str], *, talks: bool = False) -> Child:
         """Start a process.
@@ -137,6 +145,10 @@ class Nursery:
                 return
             pause.wait(_POLL_S)
         raise EngineUnavailableError(f"{child.name} did not answer in {timeout_s:.0f} s: {child.last_words()}")
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
 
 
 def _answers(port: int, path: str) -> bool:

@@ -1,5 +1,7 @@
 """The gateway bench, whole but short, without peers: every process real, every socket real."""
 
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -114,3 +116,26 @@ def test_leaving_the_nursery_ends_a_child_that_ignores_being_asked(tmp_path: Pat
         child = nursery.start("stubborn", [sys.executable, "-c", stubborn], talks=True)
         assert child.read_line(20.0) == "up"
     assert child.popen.returncode == -9
+
+
+_BENCH = """
+import sys
+from pathlib import Path
+from hotset.bench.children import Nursery
+from hotset.core.clock import SystemClock
+with Nursery(Path(sys.argv[1]), SystemClock()) as nursery:
+    child = nursery.start("sleeper", [sys.executable, "-c", "import time; time.sleep(60)"])
+    print(child.pid, flush=True)
+    child.popen.wait()
+"""
+
+
+def test_a_bench_that_is_told_to_end_ends_its_stopped_children_first(tmp_path: Path) -> None:
+    bench = subprocess.Popen([sys.executable, "-c", _BENCH, str(tmp_path)], stdout=subprocess.PIPE)
+    assert bench.stdout is not None
+    child = int(bench.stdout.readline())
+    os.kill(child, signal.SIGSTOP)
+    bench.terminate()
+    assert bench.wait(20) == 128 + signal.SIGTERM
+    bench.stdout.close()
+    assert not Path(f"/proc/{child}").exists()

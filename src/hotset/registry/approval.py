@@ -9,7 +9,7 @@ Invariant: for an `ApprovedVersion` the files have the digest that was signed, b
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass
 
 import msgspec
 from cryptography.exceptions import InvalidSignature
@@ -30,10 +30,11 @@ class ApprovedVersion:
     """A record whose approval was checked by this process; nothing but `check_approval` can make one."""
 
     record: VersionRecord
-    _seal: object = field(repr=False, compare=False)
+    seal: InitVar[object]
 
-    def __post_init__(self) -> None:
-        assert self._seal is _CHECK_ONLY, "only registry.approval.check_approval makes an ApprovedVersion"
+    def __post_init__(self, seal: object) -> None:
+        if seal is not _CHECK_ONLY:
+            raise AssertionError("only registry.approval.check_approval makes an ApprovedVersion")
 
     def load_from(self, folder: str) -> AdapterLoad:
         """Return what an engine needs to load this version from a folder that holds exactly its files."""
@@ -103,7 +104,7 @@ def check_approval(record: VersionRecord, reviewer_keys: Mapping[str, Ed25519Pub
         public_key.verify(bytes.fromhex(approval.signature), statement(record))
     except (InvalidSignature, ValueError) as error:
         raise _invalid(record, "the signature does not fit") from error
-    return ApprovedVersion(record, _seal=_CHECK_ONLY)
+    return ApprovedVersion(record, seal=_CHECK_ONLY)
 
 
 def _invalid(record: VersionRecord, why: str) -> ApprovalInvalidError:

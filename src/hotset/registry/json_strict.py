@@ -15,19 +15,24 @@ from hotset.registry.refusals import Refusal, refusal, shown
 #: Bytes of a configuration file; real ones have a few thousand.
 CONFIG_BYTES_MAX = 1 << 20
 DEPTH_MAX = 32
+#: Strings, objects and lists; they take many times their length in memory.
+ITEMS_MAX = 4_000_000
 
 #: A string (perhaps cut off, so that no text is scanned twice) or a bracket.
 _STRUCTURE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def parse_object(content: bytes | memoryview, name: str, *, bytes_max: int = CONFIG_BYTES_MAX) -> dict[str, Any]:
+def parse_object(
+    content: bytes | memoryview, name: str, *, bytes_max: int = CONFIG_BYTES_MAX, items_max: int = ITEMS_MAX
+) -> dict[str, Any]:
     """Return the JSON object in `content`.
 
     Args:
         content: UTF-8 without a byte order mark.
         name: Of the file, for messages.
         bytes_max: Larger files are refused unread.
+        items_max: Files with more strings, objects and lists are refused unparsed.
 
     Raises:
         VersionRefusedError: ``file_too_large`` or ``json_invalid``.
@@ -40,7 +45,7 @@ def parse_object(content: bytes | memoryview, name: str, *, bytes_max: int = CON
         text = str(view, "utf-8")
     except UnicodeDecodeError as error:
         raise _invalid(name, f"it is not UTF-8 ({error.reason} at byte {error.start})") from error
-    _check_depth(text, name)
+    _check_structure(text, name, items_max)
     try:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite_float)
     except (ValueError, RecursionError) as error:
@@ -65,9 +70,11 @@ def walk_strings(value: object) -> Iterator[str]:
             yield from walk_strings(item)
 
 
-def _check_depth(text: str, name: str) -> None:
+def _check_structure(text: str, name: str, items_max: int) -> None:
     depth = 0
-    for match in _STRUCTURE.finditer(text):
+    for index, match in enumerate(_STRUCTURE.finditer(text)):
+        if index >= items_max:
+            raise _invalid(name, f"it holds more than {items_max} strings, objects and lists")
         symbol = text[match.start()]
         if symbol in "[{":
             depth += 1

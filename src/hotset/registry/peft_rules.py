@@ -180,6 +180,7 @@ RULES: Mapping[str, Rule] = {
     "base_model_name_or_path": _rule_text,
     "bias": _rule_bias,
     "corda_config": _rule_init_settings,
+    "enable_lora": _refuse_unless_off(Refusal.VARIANT_UNSUPPORTED, "LoRA on parts of a fused linear", _PLAIN_LORA),
     "ensure_weight_tying": _rule_flag,  # acts on embeddings alone, which are refused
     "eva_config": _rule_object,  # chooses A and ranks before training; the base stays as it is
     "exclude_modules": _rule_names,
@@ -199,6 +200,7 @@ RULES: Mapping[str, Rule] = {
     "lora_ga_config": _rule_init_settings,
     "megatron_config": _refuse_unless_off(Refusal.VARIANT_UNSUPPORTED, "Megatron layers", _PLAIN_LORA),
     "megatron_core": _rule_text,  # read only together with megatron_config
+    "merge_weights": _rule_flag,  # written by PEFT before 0.4: how to compute, not what
     "modules_to_save": _refuse_unless_off(
         Refusal.MODULES_TO_SAVE_UNSUPPORTED, "training whole modules", "Train without modules_to_save."
     ),

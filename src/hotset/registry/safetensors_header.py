@@ -14,7 +14,7 @@ from hotset.core.errors import VersionRefusedError
 from hotset.registry.json_strict import parse_object
 from hotset.registry.refusals import Refusal, refusal, shown
 
-HEADER_BYTES_MAX = 8 << 20
+HEADER_BYTES_MAX = 4 << 20
 TENSORS_MAX = 20_000
 _DIMENSIONS_MAX = 8
 _METADATA = "__metadata__"

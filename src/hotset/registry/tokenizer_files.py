@@ -11,7 +11,7 @@ from hotset.core.errors import VersionRefusedError
 from hotset.registry.json_strict import parse_object
 from hotset.registry.refusals import Refusal, refusal
 
-TOKENIZER_BYTES_MAX = 64 << 20
+TOKENIZER_BYTES_MAX = 32 << 20
 #: Settings of tokenizer_config.json that change ids, or the prompt that a template renders.
 FLAG_SETTINGS = ("add_bos_token", "add_eos_token", "add_prefix_space")
 TOKEN_SETTINGS = ("bos_token", "eos_token")

@@ -10,8 +10,8 @@ shapes, values, base, tokenizer.
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from dataclasses import InitVar, dataclass
+from typing import Final
 
 from hotset.core.base import BaseVersion
 from hotset.core.clock import Clock, SystemClock
@@ -68,13 +68,11 @@ class VerifiedVersion:
     base: Digest
     digest: Digest
     manifest: Manifest
-    _seal: object = field(repr=False, compare=False)
+    seal: InitVar[object]
 
-    #: So that a mistake in wiring is loud.
-    made_by: ClassVar[str] = "registry.verify.verify"
-
-    def __post_init__(self) -> None:
-        assert self._seal is _VERIFY_ONLY, f"only {self.made_by} makes a VerifiedVersion"
+    def __post_init__(self, seal: object) -> None:
+        if seal is not _VERIFY_ONLY:
+            raise AssertionError("only registry.verify.verify makes a VerifiedVersion")
 
     @property
     def warnings(self) -> tuple[tuple[str, str], ...]:
@@ -127,7 +125,7 @@ def verify(artifact: Artifact, base: BaseVersion, policy: VerifyPolicy, *, clock
         warnings=(*settings.warnings, *warnings, *_ignored_warnings(artifact)),
     )
     digest = version_digest(base.digest, manifest.files)
-    return VerifiedVersion(base.digest, digest, manifest, _seal=_VERIFY_ONLY)
+    return VerifiedVersion(base.digest, digest, manifest, seal=_VERIFY_ONLY)
 
 
 def _check_ranks(modules: list[TargetedModule], policy: VerifyPolicy) -> None:

@@ -1,5 +1,6 @@
 """An approval covers exactly one version, by a key that may approve now."""
 
+import dataclasses
 from collections.abc import Callable
 
 import msgspec
@@ -58,6 +59,8 @@ def test_a_signed_version_is_approved() -> None:
 def test_only_check_approval_makes_an_approved_version() -> None:
     with pytest.raises(AssertionError, match=r"only registry\.approval\.check_approval"):
         ApprovedVersion(record_of(), object())
+    with pytest.raises(ValueError, match="seal"):
+        dataclasses.replace(check_approval(approved(record_of()), KEYS), record=record_of())
 
 
 def _scaled(manifest: Manifest) -> Manifest:

@@ -68,5 +68,10 @@ def test_size_is_bounded() -> None:
     assert parse_object(b'{"a": 1}', "some.json", bytes_max=8) == {"a": 1}
 
 
+def test_the_number_of_items_is_bounded() -> None:
+    assert "more than 10" in refused(b'{"a": [' + b"[]," * 10 + b"[]]}", items_max=10).message
+    assert "more than 10" in refused(b'{"a": [' + b'"",' * 10 + b'""]}', items_max=10).message
+
+
 def test_surrogate_pairs_are_characters() -> None:
     assert parse_object(b'{"a": "\\ud83d\\ude00", "b": "\\\\ud800"}', "some.json")["a"] == "\U0001f600"

@@ -1,5 +1,6 @@
 """Good adapters are admitted whatever way they spell the same thing, and the manifest says what they do."""
 
+import dataclasses
 import json
 import math
 from typing import Any
@@ -69,6 +70,8 @@ def test_only_verify_makes_a_verified_version() -> None:
 
     with pytest.raises(AssertionError, match=r"only registry\.verify\.verify"):
         VerifiedVersion(verified.base, verified.digest, verified.manifest, object())
+    with pytest.raises(ValueError, match="seal"):
+        dataclasses.replace(verified, manifest=msgspec.structs.replace(verified.manifest, modules=()))
 
 
 @pytest.mark.parametrize(
@@ -170,6 +173,7 @@ def test_a_whole_path_is_taken_whatever_layers_to_transform_says() -> None:
         {"revision": "main"},
         {"alpha_pattern": None, "rank_pattern": None},
         {"exclude_modules": ""},
+        {"merge_weights": False, "enable_lora": None},
     ],
 )
 def test_settings_that_change_nothing_are_no_reason_to_refuse(settings: dict[str, Any]) -> None:

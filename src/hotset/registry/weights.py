@@ -22,11 +22,12 @@ from hotset.registry.safetensors_header import TensorEntry, parse_header
 SERVED_DTYPES = ("F32", "F16", "BF16")
 _CHUNK_ELEMENTS = 1 << 20
 
-#: Smallest magnitude that rounds to infinity: (2 - 2^-(m+1)) * 2^e for m mantissa bits and largest exponent e.
-_OVERFLOW = {
-    "float32": (2 - 2.0**-24) * 2.0**127,
-    "bfloat16": (2 - 2.0**-8) * 2.0**127,
-    "float16": (2 - 2.0**-11) * 2.0**15,
+#: Largest finite magnitude: (2 - 2^-m) * 2^e for m mantissa bits and largest exponent e. What does not exceed it
+#: stays finite whatever roundings an engine makes on the way, since rounding keeps order.
+_LARGEST = {
+    "float32": (2 - 2.0**-23) * 2.0**127,
+    "bfloat16": (2 - 2.0**-7) * 2.0**127,
+    "float16": (2 - 2.0**-10) * 2.0**15,
 }
 
 
@@ -146,7 +147,7 @@ def check_values(name: str, peak: float, scaling: float, dtype: str) -> None:
         message = f"{shown(name)} holds NaN or infinity. Train again with a lower learning rate or in float32."
         raise refusal(Refusal.VALUES_NOT_FINITE, message, name)
     largest = peak * max(abs(scaling), 1.0)
-    if largest >= _OVERFLOW[dtype]:
+    if largest > _LARGEST[dtype]:
         message = (
             f"{shown(name)} reaches {largest:.4g} with its scaling, which is infinite in {dtype}, the serving dtype. "
             "Serve it in a wider dtype or train it with smaller weights."

@@ -20,6 +20,7 @@ from hotset.registry.verify import (
     VerifyPolicy,
     verify,
 )
+from hotset.registry.weights import check_values
 from tests.support.adapters import PREFIX, adapter_tensors, tiny_base_shape, tiny_base_version
 from tests.support.bad_adapters import RANK_MAX, WEIGHTS, adapter_files, rename, shards, without
 
@@ -262,6 +263,15 @@ def test_a_scaled_half_must_survive_the_cast_too() -> None:
     assert check(adapter_files(edit=enlarge, config={"lora_alpha": 8}), dtype="float16").warnings == ()
     with pytest.raises(VersionRefusedError, match="with its scaling"):
         check(adapter_files(edit=enlarge, config={"lora_alpha": 16}), dtype="float16")
+
+
+@pytest.mark.parametrize(("dtype", "largest"), [("float16", 65504.0), ("bfloat16", 3.3895313892515355e38)])
+def test_the_largest_number_of_the_serving_dtype_is_still_finite(dtype: str, largest: float) -> None:
+    check_values("t", largest, 1.0, dtype)
+    check_values("t", largest / 2, -2.0, dtype)
+    for peak, scaling in ((np.nextafter(largest, math.inf), 1.0), (largest, 1.0001), (largest, -2.0)):
+        with pytest.raises(VersionRefusedError, match="is infinite in"):
+            check_values("t", float(peak), scaling, dtype)
 
 
 def test_another_base_is_admitted_by_override_and_recorded() -> None:

@@ -1,8 +1,8 @@
 """Kills a process that publishes, proves, approves and promotes at a chosen point, and checks what a restart finds.
 
 A point is one call into the operating system or SQLite: open, write, fsync, link, rename, unlink, execute, commit and
-the like, in any thread, counted from the moment the state folder is opened. The child kills itself with SIGKILL just before
-the chosen call, so the same point is the same moment in every run (as far as its threads allow).
+the like, in any thread, counted from the moment the state folder is opened. The child kills itself with SIGKILL just
+before the chosen call, so the same point is the same moment in every run (as far as its threads allow).
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Control: every operator command, wired over one state folder.
 
-Commands live in groups by concept (`bases`, `tenancy`, `operators`, `publishing`, `proving`, `approving`, `upkeep`),
-one method a command. Each validates, changes the catalogue in one transaction with its audit entry, and leads to a new
-snapshot for every holder.
+Commands live in groups by concept (`bases`, `tenants`, `keys`, `grants`, `operators`, `publishing`, `proving`,
+`approving`, `upkeep`), one method a command. Each validates, changes the catalogue in one transaction with its audit
+entry, and leads to a new snapshot for every holder.
 """
 
 import asyncio
@@ -13,12 +13,14 @@ from hotset.control.actors import LOCAL_ADMIN
 from hotset.control.approving import Approving
 from hotset.control.bases import BaseCommands
 from hotset.control.commits import Commits
+from hotset.control.grants import Grants
+from hotset.control.keys import Keys
 from hotset.control.operators import Operators
 from hotset.control.prover import Prover
 from hotset.control.proving import Proving
 from hotset.control.publishing import Publishing
 from hotset.control.streaming import Listening
-from hotset.control.tenancy import Tenancy
+from hotset.control.tenants import Tenants
 from hotset.control.tokens import Entropy, system_entropy
 from hotset.control.upkeep import Upkeep
 from hotset.core.clock import Clock
@@ -78,7 +80,9 @@ class Control:
         self.listening = Listening()
         self.commits = Commits(self._database, clock)
         self.bases = BaseCommands(self.commits)
-        self.tenancy = Tenancy(self.commits, entropy)
+        self.tenants = Tenants(self.commits)
+        self.keys = Keys(self.commits, entropy)
+        self.grants = Grants(self.commits)
         self.operators = Operators(self.commits, entropy)
         policy = VerifyPolicy(settings.rank_max, settings.dtype)
         self.publishing = Publishing(self.commits, self.blobs, self.staging, store_lock, policy)

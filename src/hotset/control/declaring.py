@@ -105,7 +105,7 @@ async def _base(control: Control, actor: Actor, desired: DesiredBase, report: Re
 async def _tenant(control: Control, actor: Actor, tenant: TenantId) -> list[str]:
     if await control.commits.read(lambda catalogue: catalogue.tenants.get(tenant)) is not None:
         return []
-    await control.tenancy.add_tenant(actor, tenant)
+    await control.tenants.add(actor, tenant)
     return [f"added tenant {tenant}"]
 
 
@@ -147,7 +147,7 @@ async def _grant(control: Control, actor: Actor, desired: DesiredGrant) -> list[
     held = await _held(control, desired)
     if held is not None and held.adapter == desired.adapter and await _is_base(control, held, desired.base):
         return []
-    row = await control.tenancy.add_grant(
+    row = await control.grants.add(
         actor, desired.tenant, alias=desired.alias, adapter=desired.adapter, base=desired.base
     )
     return [f"granted {row.tenant}:{row.alias}"]

@@ -8,7 +8,8 @@ from pydantic import ValidationError
 from starlette.requests import ClientDisconnect, Request
 
 from hotset.control.actors import Actor
-from hotset.control.models import Answer, Body
+from hotset.control.answers import Answer
+from hotset.control.bodies import Body
 from hotset.control.progress import Report, silent
 from hotset.core.errors import InvalidRequestError, RequestTimeoutError, RequestTooLargeError
 from hotset.core.ids import AdapterId, VersionRef, parse_version_number

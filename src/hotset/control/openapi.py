@@ -7,8 +7,8 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from hotset.control.answers import ProblemAnswer
 from hotset.control.endpoints import Endpoint
-from hotset.control.models import ProblemAnswer
 from hotset.control.problems import PROBLEM_TYPE
 from hotset.control.streaming import NDJSON_TYPE
 

@@ -15,8 +15,9 @@ from pathlib import Path
 from hotset.control.actors import Actor
 from hotset.control.bases import need_base
 from hotset.control.commits import Change, Commits
+from hotset.control.grants import check_alias_is_free
 from hotset.control.progress import ByteCount, Progress, Report, silent
-from hotset.control.tenancy import check_alias_is_free, need_tenant
+from hotset.control.tenants import need_tenant
 from hotset.core.base import BaseVersion
 from hotset.core.errors import ConflictError, DigestMismatchError, InvalidRequestError, VersionRefusedError
 from hotset.core.ids import AdapterId, Alias, BaseName, VersionRef

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import cast
 
-from hotset.control import models, views
+from hotset.control import answers, bodies, views
 from hotset.control.control import Control
 from hotset.control.endpoints import Call, Endpoint, Reply, body_chunks
 from hotset.control.publishing import Submission
@@ -18,7 +18,7 @@ def upload_endpoints(control: Control) -> list[Endpoint]:
 
     async def create(call: Call) -> Reply:
         call.actor.require("publisher", "reviewer")
-        return Reply(models.UploadAnswer(upload=control.staging.create_upload()), 201)
+        return Reply(answers.UploadAnswer(upload=control.staging.create_upload()), 201)
 
     async def put(call: Call) -> Reply:
         call.actor.require("publisher", "reviewer")
@@ -26,7 +26,7 @@ def upload_endpoints(control: Control) -> list[Endpoint]:
         with control.staging.receive(call.param("upload"), name) as staged:
             async for chunk in body_chunks(call.request):
                 staged.write(chunk)
-        return Reply(models.FileAnswer(filename=name, size_bytes=staged.size, digest=staged.digest), 201)
+        return Reply(answers.FileAnswer(filename=name, size_bytes=staged.size, digest=staged.digest), 201)
 
     async def discard(call: Call) -> Reply:
         call.actor.require("publisher", "reviewer")
@@ -34,8 +34,8 @@ def upload_endpoints(control: Control) -> list[Endpoint]:
         return Reply(None, 204)
 
     return [
-        Endpoint("POST", "/uploads", "Start an upload", create, models.UploadAnswer, models.Nothing, 201),
-        Endpoint("PUT", "/uploads/{upload}/{filename}", "Send one file", put, models.FileAnswer, status=201),
+        Endpoint("POST", "/uploads", "Start an upload", create, answers.UploadAnswer, bodies.Nothing, 201),
+        Endpoint("PUT", "/uploads/{upload}/{filename}", "Send one file", put, answers.FileAnswer, status=201),
         Endpoint("DELETE", "/uploads/{upload}", "Throw an upload away", discard, None, status=204),
     ]
 
@@ -58,8 +58,8 @@ def adapter_endpoints(control: Control) -> list[Endpoint]:
     async def list_all(call: Call) -> Reply:
         text = call.query("owner")
         owner = None if text is None else parse_tenant(text)
-        answers = await control.commits.read(lambda catalogue: views.adapter_answers(catalogue, owner))
-        return Reply(models.AdaptersAnswer(adapters=answers))
+        listed = await control.commits.read(lambda catalogue: views.adapter_answers(catalogue, owner))
+        return Reply(answers.AdaptersAnswer(adapters=listed))
 
     async def show(call: Call) -> Reply:
         adapter = call.adapter()
@@ -72,8 +72,8 @@ def adapter_endpoints(control: Control) -> list[Endpoint]:
             "/verify",
             "Say whether an adapter would be admitted",
             verify,
-            models.VerdictAnswer,
-            models.SubmissionBody,
+            answers.VerdictAnswer,
+            bodies.SubmissionBody,
             is_long=True,
         ),
         Endpoint(
@@ -81,13 +81,13 @@ def adapter_endpoints(control: Control) -> list[Endpoint]:
             f"{path}/versions",
             "Publish a version",
             publish,
-            models.VersionAnswer,
-            models.SubmissionBody,
+            answers.VersionAnswer,
+            bodies.SubmissionBody,
             201,
             is_long=True,
         ),
-        Endpoint("GET", "/adapters", "List adapters", list_all, models.AdaptersAnswer, query={"owner": "string"}),
-        Endpoint("GET", path, "Show an adapter", show, models.AdapterAnswer),
+        Endpoint("GET", "/adapters", "List adapters", list_all, answers.AdaptersAnswer, query={"owner": "string"}),
+        Endpoint("GET", path, "Show an adapter", show, answers.AdapterAnswer),
     ]
 
 
@@ -104,7 +104,7 @@ def version_endpoints(control: Control) -> list[Endpoint]:
         return await reply(await control.proving.prove(call.actor, call.version(), call.report))
 
     async def approve(call: Call) -> Reply:
-        body = cast("models.ApproveBody", call.body)
+        body = cast("bodies.ApproveBody", call.body)
         return await reply(
             await control.approving.approve(call.actor, call.version(), accept_unprovable=body.accept_unprovable)
         )
@@ -113,30 +113,30 @@ def version_endpoints(control: Control) -> list[Endpoint]:
         return await reply(await control.approving.promote(call.actor, call.version()))
 
     async def retire(call: Call) -> Reply:
-        body = cast("models.CutBody", call.body)
+        body = cast("bodies.CutBody", call.body)
         return await reply(await control.approving.retire(call.actor, call.version(), cut=body.cut))
 
     async def quarantine(call: Call) -> Reply:
-        body = cast("models.QuarantineBody", call.body)
+        body = cast("bodies.QuarantineBody", call.body)
         return await reply(await control.approving.quarantine(call.actor, call.version(), body.reason, cut=body.cut))
 
     async def purge(call: Call) -> Reply:
         return await reply(await control.approving.purge(call.actor, call.version()))
 
-    path, answer = "/adapters/{owner}/{name}/versions/{number}", models.VersionAnswer
+    path, answer = "/adapters/{owner}/{name}/versions/{number}", answers.VersionAnswer
     return [
         Endpoint("GET", path, "Show a version", show, answer),
-        Endpoint("POST", f"{path}/prove", "Prove on an engine", prove, answer, models.Nothing, is_long=True),
-        Endpoint("POST", f"{path}/approve", "Sign that it may be served", approve, answer, models.ApproveBody),
-        Endpoint("POST", f"{path}/promote", "Make it the active one", promote, answer, models.Nothing),
-        Endpoint("POST", f"{path}/retire", "Never serve it again", retire, answer, models.CutBody),
-        Endpoint("POST", f"{path}/quarantine", "Ban its digest", quarantine, answer, models.QuarantineBody),
-        Endpoint("POST", f"{path}/purge", "Erase its bytes", purge, answer, models.Nothing),
+        Endpoint("POST", f"{path}/prove", "Prove on an engine", prove, answer, bodies.Nothing, is_long=True),
+        Endpoint("POST", f"{path}/approve", "Sign that it may be served", approve, answer, bodies.ApproveBody),
+        Endpoint("POST", f"{path}/promote", "Make it the active one", promote, answer, bodies.Nothing),
+        Endpoint("POST", f"{path}/retire", "Never serve it again", retire, answer, bodies.CutBody),
+        Endpoint("POST", f"{path}/quarantine", "Ban its digest", quarantine, answer, bodies.QuarantineBody),
+        Endpoint("POST", f"{path}/purge", "Erase its bytes", purge, answer, bodies.Nothing),
     ]
 
 
 def _submission(call: Call) -> Submission:
-    body = cast("models.SubmissionBody", call.body)
+    body = cast("bodies.SubmissionBody", call.body)
     return Submission(
         base=parse_base_name(body.base),
         rank_max=body.rank_max,
@@ -147,7 +147,7 @@ def _submission(call: Call) -> Submission:
     )
 
 
-def _adapter(catalogue: Catalogue, adapter: AdapterId) -> models.AdapterAnswer:
+def _adapter(catalogue: Catalogue, adapter: AdapterId) -> answers.AdapterAnswer:
     row = catalogue.adapters.get(adapter)
     if row is None:
         raise NotFoundError(f"There is no adapter {adapter}; see `hotset adapter list`.", param="adapter")

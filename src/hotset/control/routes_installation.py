@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import cast
 
-from hotset.control import models, views
+from hotset.control import answers, bodies, views
 from hotset.control.actors import parse_roles
 from hotset.control.control import Control
 from hotset.control.endpoints import Call, Endpoint, Reply
@@ -23,76 +23,76 @@ def installation_endpoints(control: Control) -> list[Endpoint]:
         return Reply(await control.commits.read(lambda catalogue: _status(catalogue, control)))
 
     async def add_operator(call: Call) -> Reply:
-        body = cast("models.OperatorBody", call.body)
+        body = cast("bodies.OperatorBody", call.body)
         issued = await control.operators.add(call.actor, body.name, parse_roles(body.roles))
         return Reply(views.issued_operator_answer(issued), 201)
 
     async def list_operators(call: Call) -> Reply:
         call.actor.require("admin")
         rows = await control.commits.read(lambda catalogue: catalogue.operators.all())
-        return Reply(models.OperatorsAnswer(operators=[views.operator_answer(row) for row in rows]))
+        return Reply(answers.OperatorsAnswer(operators=[views.operator_answer(row) for row in rows]))
 
     async def revoke_operator(call: Call) -> Reply:
         return Reply(views.operator_answer(await control.operators.revoke(call.actor, call.param("id"))))
 
     async def collect_garbage(call: Call) -> Reply:
         freed = await control.upkeep.collect_garbage(call.actor)
-        answer = models.FreedAnswer(num_blobs=freed.num_blobs, bytes=freed.num_bytes, num_staging=freed.num_staging)
+        answer = answers.FreedAnswer(num_blobs=freed.num_blobs, bytes=freed.num_bytes, num_staging=freed.num_staging)
         return Reply(answer)
 
     async def verify_store(call: Call) -> Reply:
         found = await control.upkeep.verify_store(call.actor, call.report)
         damaged, missing = list[str](found.damaged), list[str](found.missing)
         return Reply(
-            models.StoreAnswer(num_blobs=found.num_blobs, bytes=found.num_bytes, damaged=damaged, missing=missing)
+            answers.StoreAnswer(num_blobs=found.num_blobs, bytes=found.num_bytes, damaged=damaged, missing=missing)
         )
 
     async def list_audit(call: Call) -> Reply:
         after, limit = call.number("after", 0), call.number("limit", 100)
         rows = await control.upkeep.audit_entries(call.actor, after, limit)
-        return Reply(models.AuditAnswer(entries=[views.audit_answer(row) for row in rows]))
+        return Reply(answers.AuditAnswer(entries=[views.audit_answer(row) for row in rows]))
 
     async def verify_audit(call: Call) -> Reply:
         found = await control.upkeep.verify_audit(call.actor)
         return Reply(
-            models.AuditVerdictAnswer(
+            answers.AuditVerdictAnswer(
                 num_entries=found.num_entries, is_intact=found.first_broken is None, first_broken=found.first_broken
             )
         )
 
     paging = {"after": "integer", "limit": "integer"}
     return [
-        Endpoint("GET", "/status", "The installation at a glance", status, models.StatusAnswer),
+        Endpoint("GET", "/status", "The installation at a glance", status, answers.StatusAnswer),
         Endpoint(
             "POST",
             "/operators",
             "Make an operator token",
             add_operator,
-            models.IssuedOperatorAnswer,
-            models.OperatorBody,
+            answers.IssuedOperatorAnswer,
+            bodies.OperatorBody,
             201,
         ),
-        Endpoint("GET", "/operators", "List operators", list_operators, models.OperatorsAnswer),
+        Endpoint("GET", "/operators", "List operators", list_operators, answers.OperatorsAnswer),
         Endpoint(
             "POST",
             "/operators/{id}/revoke",
             "Revoke an operator token",
             revoke_operator,
-            models.OperatorAnswer,
-            models.Nothing,
+            answers.OperatorAnswer,
+            bodies.Nothing,
         ),
-        Endpoint("POST", "/store/gc", "Free what nothing names", collect_garbage, models.FreedAnswer, models.Nothing),
+        Endpoint("POST", "/store/gc", "Free what nothing names", collect_garbage, answers.FreedAnswer, bodies.Nothing),
         Endpoint(
             "POST",
             "/store/verify",
             "Hash every blob",
             verify_store,
-            models.StoreAnswer,
-            models.Nothing,
+            answers.StoreAnswer,
+            bodies.Nothing,
             is_long=True,
         ),
-        Endpoint("GET", "/audit", "Read the audit log", list_audit, models.AuditAnswer, query=paging),
-        Endpoint("GET", "/audit/verify", "Check the audit log's chain", verify_audit, models.AuditVerdictAnswer),
+        Endpoint("GET", "/audit", "Read the audit log", list_audit, answers.AuditAnswer, query=paging),
+        Endpoint("GET", "/audit/verify", "Check the audit log's chain", verify_audit, answers.AuditVerdictAnswer),
     ]
 
 
@@ -103,16 +103,16 @@ def request_endpoints(explain: Explain | None) -> list[Endpoint]:
         entry = None if explain is None else explain(call.param("request_id"))
         if entry is None:
             raise NotFoundError("The request log holds no such request.", param="request_id")
-        return Reply(models.RequestAnswer.model_validate(dict(entry)))
+        return Reply(answers.RequestAnswer.model_validate(dict(entry)))
 
-    return [Endpoint("GET", "/requests/{request_id}", "Explain a request", show, models.RequestAnswer)]
+    return [Endpoint("GET", "/requests/{request_id}", "Explain a request", show, answers.RequestAnswer)]
 
 
 def base_endpoints(control: Control) -> list[Endpoint]:
     """Return the endpoints of base versions."""
 
     async def add(call: Call) -> Reply:
-        body = cast("models.BaseBody", call.body)
+        body = cast("bodies.BaseBody", call.body)
         added = await control.bases.add(
             call.actor, Path(body.folder), parse_base_name(body.name), tuple(body.synonyms), call.report
         )
@@ -120,7 +120,7 @@ def base_endpoints(control: Control) -> list[Endpoint]:
 
     async def list_all(_call: Call) -> Reply:
         rows = await control.commits.read(lambda catalogue: catalogue.bases.all())
-        return Reply(models.BasesAnswer(bases=[views.base_answer(row) for row in rows]))
+        return Reply(answers.BasesAnswer(bases=[views.base_answer(row) for row in rows]))
 
     async def show(call: Call) -> Reply:
         return Reply(views.base_answer(await control.bases.get(parse_base_name(call.param("name")))))
@@ -131,24 +131,24 @@ def base_endpoints(control: Control) -> list[Endpoint]:
 
     return [
         Endpoint(
-            "POST", "/bases", "Register a base version", add, models.BaseAnswer, models.BaseBody, 201, is_long=True
+            "POST", "/bases", "Register a base version", add, answers.BaseAnswer, bodies.BaseBody, 201, is_long=True
         ),
-        Endpoint("GET", "/bases", "List base versions", list_all, models.BasesAnswer),
-        Endpoint("GET", "/bases/{name}", "Show a base version", show, models.BaseAnswer),
+        Endpoint("GET", "/bases", "List base versions", list_all, answers.BasesAnswer),
+        Endpoint("GET", "/bases/{name}", "Show a base version", show, answers.BaseAnswer),
         Endpoint(
             "POST",
             "/bases/{name}/check",
             "Hash a base's files again",
             check,
-            models.BaseAnswer,
-            models.Nothing,
+            answers.BaseAnswer,
+            bodies.Nothing,
             is_long=True,
         ),
     ]
 
 
-def _status(catalogue: Catalogue, control: Control) -> models.StatusAnswer:
-    return models.StatusAnswer(
+def _status(catalogue: Catalogue, control: Control) -> answers.StatusAnswer:
+    return answers.StatusAnswer(
         version=control.version,
         epoch=catalogue.epoch(),
         one_person=control.is_one_person,

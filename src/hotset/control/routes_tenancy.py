@@ -2,10 +2,10 @@
 
 from typing import cast
 
-from hotset.control import models, views
+from hotset.control import answers, bodies, views
 from hotset.control.control import Control
 from hotset.control.endpoints import Call, Endpoint, Reply
-from hotset.control.tenancy import need_tenant
+from hotset.control.tenants import need_tenant
 from hotset.core.ids import AdapterId, KeyId, TenantId, parse_alias, parse_base_name, parse_tenant
 from hotset.storage.rows import GrantRow, TenantRow
 
@@ -13,39 +13,39 @@ from hotset.storage.rows import GrantRow, TenantRow
 def tenant_endpoints(control: Control) -> list[Endpoint]:
     """Return the endpoints of tenants."""
 
-    async def shown(row: TenantRow) -> models.TenantAnswer:
+    async def shown(row: TenantRow) -> answers.TenantAnswer:
         return await control.commits.read(lambda catalogue: views.tenant_answers(catalogue, [row])[0])
 
     async def add(call: Call) -> Reply:
-        body = cast("models.TenantBody", call.body)
-        return Reply(await shown(await control.tenancy.add_tenant(call.actor, parse_tenant(body.tenant))), 201)
+        body = cast("bodies.TenantBody", call.body)
+        return Reply(await shown(await control.tenants.add(call.actor, parse_tenant(body.tenant))), 201)
 
     async def list_all(_call: Call) -> Reply:
-        answers = await control.commits.read(lambda catalogue: views.tenant_answers(catalogue, catalogue.tenants.all()))
-        return Reply(models.TenantsAnswer(tenants=answers))
+        listed = await control.commits.read(lambda catalogue: views.tenant_answers(catalogue, catalogue.tenants.all()))
+        return Reply(answers.TenantsAnswer(tenants=listed))
 
     async def show(call: Call) -> Reply:
         tenant = _tenant(call)
         return Reply(await shown(await control.commits.read(lambda catalogue: need_tenant(catalogue, tenant))))
 
     async def suspend(call: Call) -> Reply:
-        body = cast("models.CutBody", call.body)
-        return Reply(await shown(await control.tenancy.suspend_tenant(call.actor, _tenant(call), cut=body.cut)))
+        body = cast("bodies.CutBody", call.body)
+        return Reply(await shown(await control.tenants.suspend(call.actor, _tenant(call), cut=body.cut)))
 
     async def resume(call: Call) -> Reply:
-        return Reply(await shown(await control.tenancy.resume_tenant(call.actor, _tenant(call))))
+        return Reply(await shown(await control.tenants.resume(call.actor, _tenant(call))))
 
     async def remove(call: Call) -> Reply:
-        row = await control.tenancy.remove_tenant(call.actor, _tenant(call), cut=call.flag("cut"))
+        row = await control.tenants.remove(call.actor, _tenant(call), cut=call.flag("cut"))
         return Reply(await shown(row))
 
-    answer = models.TenantAnswer
+    answer = answers.TenantAnswer
     return [
-        Endpoint("POST", "/tenants", "Add a tenant", add, answer, models.TenantBody, 201),
-        Endpoint("GET", "/tenants", "List tenants", list_all, models.TenantsAnswer),
+        Endpoint("POST", "/tenants", "Add a tenant", add, answer, bodies.TenantBody, 201),
+        Endpoint("GET", "/tenants", "List tenants", list_all, answers.TenantsAnswer),
         Endpoint("GET", "/tenants/{tenant}", "Show a tenant", show, answer),
-        Endpoint("POST", "/tenants/{tenant}/suspend", "Refuse a tenant's requests", suspend, answer, models.CutBody),
-        Endpoint("POST", "/tenants/{tenant}/resume", "Take a tenant's requests again", resume, answer, models.Nothing),
+        Endpoint("POST", "/tenants/{tenant}/suspend", "Refuse a tenant's requests", suspend, answer, bodies.CutBody),
+        Endpoint("POST", "/tenants/{tenant}/resume", "Take a tenant's requests again", resume, answer, bodies.Nothing),
         Endpoint("DELETE", "/tenants/{tenant}", "Remove a tenant", remove, answer, query={"cut": "boolean"}),
     ]
 
@@ -54,8 +54,8 @@ def key_endpoints(control: Control) -> list[Endpoint]:
     """Return the endpoints of API keys."""
 
     async def issue(call: Call) -> Reply:
-        body = cast("models.KeyBody", call.body)
-        issued = await control.tenancy.issue_key(
+        body = cast("bodies.KeyBody", call.body)
+        issued = await control.keys.issue(
             call.actor,
             parse_tenant(body.tenant),
             expires_in_s=body.expires_in_s,
@@ -67,29 +67,29 @@ def key_endpoints(control: Control) -> list[Endpoint]:
     async def list_all(call: Call) -> Reply:
         tenant = _tenant_query(call)
         rows = await control.commits.read(lambda catalogue: catalogue.keys.all(tenant))
-        return Reply(models.KeysAnswer(keys=[views.key_answer(row) for row in rows]))
+        return Reply(answers.KeysAnswer(keys=[views.key_answer(row) for row in rows]))
 
     async def revoke(call: Call) -> Reply:
-        body = cast("models.CutBody", call.body)
-        row = await control.tenancy.revoke_key(call.actor, KeyId(call.param("id")), cut=body.cut)
+        body = cast("bodies.CutBody", call.body)
+        row = await control.keys.revoke(call.actor, KeyId(call.param("id")), cut=body.cut)
         return Reply(views.key_answer(row))
 
     return [
-        Endpoint("POST", "/keys", "Issue an API key", issue, models.IssuedKeyAnswer, models.KeyBody, 201),
-        Endpoint("GET", "/keys", "List API keys", list_all, models.KeysAnswer, query={"tenant": "string"}),
-        Endpoint("POST", "/keys/{id}/revoke", "Revoke an API key", revoke, models.KeyAnswer, models.CutBody),
+        Endpoint("POST", "/keys", "Issue an API key", issue, answers.IssuedKeyAnswer, bodies.KeyBody, 201),
+        Endpoint("GET", "/keys", "List API keys", list_all, answers.KeysAnswer, query={"tenant": "string"}),
+        Endpoint("POST", "/keys/{id}/revoke", "Revoke an API key", revoke, answers.KeyAnswer, bodies.CutBody),
     ]
 
 
 def grant_endpoints(control: Control) -> list[Endpoint]:
     """Return the endpoints of grants."""
 
-    async def shown(rows: list[GrantRow]) -> list[models.GrantAnswer]:
+    async def shown(rows: list[GrantRow]) -> list[answers.GrantAnswer]:
         return await control.commits.read(lambda catalogue: views.grant_answers(catalogue, rows))
 
     async def add(call: Call) -> Reply:
-        body = cast("models.GrantBody", call.body)
-        row = await control.tenancy.add_grant(
+        body = cast("bodies.GrantBody", call.body)
+        row = await control.grants.add(
             call.actor,
             parse_tenant(body.tenant),
             alias=None if body.alias is None else parse_alias(body.alias),
@@ -101,22 +101,22 @@ def grant_endpoints(control: Control) -> list[Endpoint]:
     async def list_all(call: Call) -> Reply:
         tenant = _tenant_query(call)
         rows = await control.commits.read(lambda catalogue: catalogue.grants.all(tenant))
-        return Reply(models.GrantsAnswer(grants=await shown(rows)))
+        return Reply(answers.GrantsAnswer(grants=await shown(rows)))
 
     async def remove(call: Call) -> Reply:
         alias = parse_alias(call.param("alias"))
-        row = await control.tenancy.remove_grant(call.actor, _tenant(call), alias, cut=call.flag("cut"))
+        row = await control.grants.remove(call.actor, _tenant(call), alias, cut=call.flag("cut"))
         return Reply((await shown([row]))[0])
 
     return [
-        Endpoint("POST", "/grants", "Grant an adapter or a base", add, models.GrantAnswer, models.GrantBody, 201),
-        Endpoint("GET", "/grants", "List grants", list_all, models.GrantsAnswer, query={"tenant": "string"}),
+        Endpoint("POST", "/grants", "Grant an adapter or a base", add, answers.GrantAnswer, bodies.GrantBody, 201),
+        Endpoint("GET", "/grants", "List grants", list_all, answers.GrantsAnswer, query={"tenant": "string"}),
         Endpoint(
             "DELETE",
             "/grants/{tenant}/{alias:path}",
             "Take a grant back",
             remove,
-            models.GrantAnswer,
+            answers.GrantAnswer,
             query={"cut": "boolean"},
         ),
     ]

@@ -5,20 +5,20 @@ from typing import Any
 
 import msgspec
 
-from hotset.control import models
+from hotset.control import answers
+from hotset.control.keys import IssuedKey
 from hotset.control.operators import IssuedOperator
 from hotset.control.publishing import Verdict
-from hotset.control.tenancy import IssuedKey
 from hotset.core.ids import AdapterId, BaseName, Digest, TenantId, VersionRef, engine_name
 from hotset.core.versions import Manifest
 from hotset.storage.catalogue import Catalogue
 from hotset.storage.rows import AuditRow, BaseRow, GrantRow, KeyRow, OperatorRow, TenantRow, VersionRow
 
 
-def base_answer(row: BaseRow) -> models.BaseAnswer:
+def base_answer(row: BaseRow) -> answers.BaseAnswer:
     """Show a base."""
     shape = row.base.shape
-    return models.BaseAnswer(
+    return answers.BaseAnswer(
         name=row.base.name,
         digest=row.base.digest,
         synonyms=list(row.base.synonyms),
@@ -33,9 +33,9 @@ def base_answer(row: BaseRow) -> models.BaseAnswer:
     )
 
 
-def operator_answer(row: OperatorRow) -> models.OperatorAnswer:
+def operator_answer(row: OperatorRow) -> answers.OperatorAnswer:
     """Show an operator."""
-    return models.OperatorAnswer(
+    return answers.OperatorAnswer(
         id=row.operator,
         name=row.name,
         roles=sorted(row.roles),
@@ -44,14 +44,14 @@ def operator_answer(row: OperatorRow) -> models.OperatorAnswer:
     )
 
 
-def issued_operator_answer(issued: IssuedOperator) -> models.IssuedOperatorAnswer:
+def issued_operator_answer(issued: IssuedOperator) -> answers.IssuedOperatorAnswer:
     """Show a new operator with its token."""
-    return models.IssuedOperatorAnswer(operator=operator_answer(issued.row), token=issued.token)
+    return answers.IssuedOperatorAnswer(operator=operator_answer(issued.row), token=issued.token)
 
 
-def key_answer(row: KeyRow) -> models.KeyAnswer:
+def key_answer(row: KeyRow) -> answers.KeyAnswer:
     """Show a key."""
-    return models.KeyAnswer(
+    return answers.KeyAnswer(
         id=row.key,
         tenant=row.tenant,
         label=row.label,
@@ -62,18 +62,18 @@ def key_answer(row: KeyRow) -> models.KeyAnswer:
     )
 
 
-def issued_key_answer(issued: IssuedKey) -> models.IssuedKeyAnswer:
+def issued_key_answer(issued: IssuedKey) -> answers.IssuedKeyAnswer:
     """Show a new key with its token."""
-    return models.IssuedKeyAnswer(key=key_answer(issued.row), token=issued.token)
+    return answers.IssuedKeyAnswer(key=key_answer(issued.row), token=issued.token)
 
 
-def tenant_answers(catalogue: Catalogue, rows: list[TenantRow]) -> list[models.TenantAnswer]:
+def tenant_answers(catalogue: Catalogue, rows: list[TenantRow]) -> list[answers.TenantAnswer]:
     """Show tenants, each with how many live keys, grants and adapters it has."""
     keys = Counter(row.tenant for row in catalogue.keys.all() if row.revoked_at_s is None)
     grants = Counter(row.tenant for row in catalogue.grants.all())
     adapters = Counter(row.adapter.owner for row in catalogue.adapters.all())
     return [
-        models.TenantAnswer(
+        answers.TenantAnswer(
             tenant=row.tenant,
             state=row.state,
             created_at_s=row.created_at_s,
@@ -85,11 +85,11 @@ def tenant_answers(catalogue: Catalogue, rows: list[TenantRow]) -> list[models.T
     ]
 
 
-def grant_answers(catalogue: Catalogue, rows: list[GrantRow]) -> list[models.GrantAnswer]:
+def grant_answers(catalogue: Catalogue, rows: list[GrantRow]) -> list[answers.GrantAnswer]:
     """Show grants."""
     names: dict[Digest, BaseName] = {row.base.digest: row.base.name for row in catalogue.bases.all()}
     return [
-        models.GrantAnswer(
+        answers.GrantAnswer(
             tenant=row.tenant,
             alias=row.alias,
             adapter=None if row.adapter is None else str(row.adapter),
@@ -100,9 +100,9 @@ def grant_answers(catalogue: Catalogue, rows: list[GrantRow]) -> list[models.Gra
     ]
 
 
-def audit_answer(row: AuditRow) -> models.AuditEntryAnswer:
+def audit_answer(row: AuditRow) -> answers.AuditEntryAnswer:
     """Show an audit entry."""
-    return models.AuditEntryAnswer(
+    return answers.AuditEntryAnswer(
         number=row.number,
         at_s=row.at_s,
         actor=row.actor,
@@ -113,12 +113,12 @@ def audit_answer(row: AuditRow) -> models.AuditEntryAnswer:
     )
 
 
-def verdict_answer(verdict: Verdict) -> models.VerdictAnswer:
+def verdict_answer(verdict: Verdict) -> answers.VerdictAnswer:
     """Show a verdict."""
     if verdict.verified is None:
         assert verdict.refused is not None, "a verdict is one or the other"
         refused = verdict.refused
-        return models.VerdictAnswer(
+        return answers.VerdictAnswer(
             verdict="refused",
             code=refused.reason,
             message=refused.message,
@@ -128,7 +128,7 @@ def verdict_answer(verdict: Verdict) -> models.VerdictAnswer:
             modules=[],
         )
     manifest = verdict.verified.manifest
-    return models.VerdictAnswer(
+    return answers.VerdictAnswer(
         verdict="accepted",
         code=None,
         message=f"Accepted: {len(manifest.modules)} modules, rank at most {manifest.rank_max}.",
@@ -136,16 +136,16 @@ def verdict_answer(verdict: Verdict) -> models.VerdictAnswer:
         warnings=_warnings(manifest),
         digest=verdict.verified.digest,
         modules=[
-            models.ModuleAnswer(module=spec.module, rank=spec.rank, alpha=spec.alpha, scaling=spec.scaling)
+            answers.ModuleAnswer(module=spec.module, rank=spec.rank, alpha=spec.alpha, scaling=spec.scaling)
             for spec in manifest.modules
         ],
     )
 
 
-def version_answer(catalogue: Catalogue, row: VersionRow, *, is_new: bool = False) -> models.VersionAnswer:
+def version_answer(catalogue: Catalogue, row: VersionRow, *, is_new: bool = False) -> answers.VersionAnswer:
     """Show a version with its history, proofs and approval."""
     history = catalogue.versions.history(row.ref)
-    return models.VersionAnswer(
+    return answers.VersionAnswer(
         ref=str(row.ref),
         owner=row.ref.adapter.owner,
         name=row.ref.adapter.name,
@@ -159,7 +159,7 @@ def version_answer(catalogue: Catalogue, row: VersionRow, *, is_new: bool = Fals
         num_modules=len(row.manifest.modules),
         size_bytes=sum(entry.size_bytes for entry in row.manifest.files),
         files=[
-            models.VersionFileAnswer(name=entry.name, size_bytes=entry.size_bytes, digest=entry.digest)
+            answers.VersionFileAnswer(name=entry.name, size_bytes=entry.size_bytes, digest=entry.digest)
             for entry in row.manifest.files
         ],
         overrides=list(row.manifest.overrides),
@@ -170,7 +170,7 @@ def version_answer(catalogue: Catalogue, row: VersionRow, *, is_new: bool = Fals
         is_purged=row.purged_at_s is not None,
         approval=_approval(row),
         history=[
-            models.HistoryAnswer(state=step.state, reason=step.reason, actor=step.actor, at_s=step.at_s)
+            answers.HistoryAnswer(state=step.state, reason=step.reason, actor=step.actor, at_s=step.at_s)
             for step in history
         ],
         proofs=_proofs(catalogue, row.ref),
@@ -178,15 +178,15 @@ def version_answer(catalogue: Catalogue, row: VersionRow, *, is_new: bool = Fals
     )
 
 
-def adapter_answers(catalogue: Catalogue, owner: TenantId | None = None) -> list[models.AdapterAnswer]:
+def adapter_answers(catalogue: Catalogue, owner: TenantId | None = None) -> list[answers.AdapterAnswer]:
     """Show every adapter, of one owner where given."""
     return [adapter_answer(catalogue, row.adapter, row.created_at_s) for row in catalogue.adapters.all(owner)]
 
 
-def adapter_answer(catalogue: Catalogue, adapter: AdapterId, created_at_s: float) -> models.AdapterAnswer:
+def adapter_answer(catalogue: Catalogue, adapter: AdapterId, created_at_s: float) -> answers.AdapterAnswer:
     """Show an adapter and its versions, oldest first."""
     rows = catalogue.versions.of_adapter(adapter)
-    return models.AdapterAnswer(
+    return answers.AdapterAnswer(
         adapter=str(adapter),
         owner=adapter.owner,
         name=adapter.name,
@@ -196,17 +196,17 @@ def adapter_answer(catalogue: Catalogue, adapter: AdapterId, created_at_s: float
     )
 
 
-def _approval(row: VersionRow) -> models.ApprovalAnswer | None:
+def _approval(row: VersionRow) -> answers.ApprovalAnswer | None:
     if row.approval is None:
         return None
-    return models.ApprovalAnswer(
+    return answers.ApprovalAnswer(
         reviewer=row.reviewer or "", reviewer_key=row.approval.reviewer_key, at_s=row.approved_at_s or 0.0
     )
 
 
-def _proofs(catalogue: Catalogue, ref: VersionRef) -> list[models.ProofAnswer]:
+def _proofs(catalogue: Catalogue, ref: VersionRef) -> list[answers.ProofAnswer]:
     return [
-        models.ProofAnswer(
+        answers.ProofAnswer(
             engine=proof.engine,
             dtype=proof.dtype,
             hardware_class=proof.hardware_class,
@@ -217,8 +217,8 @@ def _proofs(catalogue: Catalogue, ref: VersionRef) -> list[models.ProofAnswer]:
     ]
 
 
-def _warnings(manifest: Manifest) -> list[models.WarningAnswer]:
-    return [models.WarningAnswer(code=code, message=message) for code, message in manifest.warnings]
+def _warnings(manifest: Manifest) -> list[answers.WarningAnswer]:
+    return [answers.WarningAnswer(code=code, message=message) for code, message in manifest.warnings]
 
 
 def _base_name(catalogue: Catalogue, digest: Digest) -> str:

@@ -6,9 +6,9 @@ import pytest
 
 from hotset.control import problems
 from hotset.control.actors import LOCAL_ADMIN, Actor, parse_roles
+from hotset.control.keys import IssuedKey
 from hotset.control.operators import IssuedOperator
 from hotset.control.progress import ByteCount, Progress
-from hotset.control.tenancy import IssuedKey
 from hotset.control.tokens import make_id, make_token, system_entropy, token_sha256
 from hotset.core.errors import (
     AdmissionError,

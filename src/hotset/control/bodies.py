@@ -1,0 +1,88 @@
+"""What the admin API takes: Pydantic models, from which its OpenAPI document is made. Unknown fields are refused."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+ShortText = Annotated[str, Field(max_length=256)]
+
+
+class Body(BaseModel):
+    """A request body."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Nothing(Body):
+    """An empty object."""
+
+
+class CutBody(Body):
+    """Whether to end what runs as well."""
+
+    cut: bool = False
+
+
+class OperatorBody(Body):
+    """A new operator token."""
+
+    name: ShortText
+    roles: Annotated[list[ShortText], Field(min_length=1, max_length=8)]
+
+
+class BaseBody(Body):
+    """A base model's folder on the server."""
+
+    folder: Annotated[str, Field(min_length=1, max_length=4096)]
+    name: ShortText
+    synonyms: Annotated[list[ShortText], Field(max_length=64)] = []
+
+
+class TenantBody(Body):
+    """A new tenant."""
+
+    tenant: ShortText
+
+
+class KeyBody(Body):
+    """A new API key."""
+
+    tenant: ShortText
+    expires_in_s: float | None = None
+    aliases: Annotated[list[ShortText], Field(max_length=256)] | None = None
+    label: ShortText = ""
+
+
+class GrantBody(Body):
+    """A new alias; exactly one of `adapter` and `base`."""
+
+    tenant: ShortText
+    alias: ShortText | None = None
+    adapter: ShortText | None = None
+    base: ShortText | None = None
+
+
+class SubmissionBody(Body):
+    """What to verify or publish; exactly one of `upload` and `folder`, the latter on the Unix socket only."""
+
+    upload: ShortText | None = None
+    folder: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
+    base: ShortText
+    rank_max: Annotated[int, Field(ge=1, le=4096)] | None = None
+    #: ``ignore_shipped_tokenizer``, ``other_base``; those that were needed are kept with the version.
+    overrides: Annotated[list[ShortText], Field(max_length=8)] = []
+    #: Names of files in the publisher's folder that were not uploaded; they only make a refusal's message better.
+    ignored: Annotated[list[Annotated[str, Field(max_length=1024)]], Field(max_length=1000)] = []
+
+
+class ApproveBody(Body):
+    """How to approve."""
+
+    accept_unprovable: bool = False
+
+
+class QuarantineBody(Body):
+    """Why a version is banned."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=500)]
+    cut: bool = True

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from hotset.bench.children import Nursery
 from hotset.bench.engine_batch import KINDS, Batch, BatchTime, Kind, SideAdapter, SideSetup, make_batch
 from hotset.bench.engine_sides import HOTSET, PEFT, VLLM, EngineSide, only, start_all
@@ -66,7 +68,7 @@ def run(settings: Settings, say: Callable[[str], None] = lambda _: None) -> Repo
     clock = SystemClock()
     base = read_base_folder(settings.base_folder, BaseName("bench"), ())
     with tempfile.TemporaryDirectory(prefix="hotset-bench-") as folder, Nursery(Path(folder), clock) as nursery:
-        adapters = _adapters(settings, base, Path(folder) / "adapters")
+        adapters = _adapters(settings, base, Path(folder) / "adapters", say)
         setup = SideSetup(
             base_folder=str(settings.base_folder.resolve()),
             adapters=adapters,
@@ -80,13 +82,29 @@ def run(settings: Settings, say: Callable[[str], None] = lambda _: None) -> Repo
     return build_report(settings, {side.name: side.version for side in sides}, absent, outcomes)
 
 
-def _adapters(settings: Settings, base: BaseVersion, made: Path) -> tuple[SideAdapter, ...]:
+def _adapters(settings: Settings, base: BaseVersion, made: Path, say: Callable[[str], None]) -> tuple[SideAdapter, ...]:
     """Return one adapter a row of the largest batch: those of the folder first, then made ones."""
-    given = sorted(settings.adapters_folder.iterdir()) if settings.adapters_folder else []
-    found = [SideAdapter(path.name, str(path.resolve())) for path in given if (path / "adapter_config.json").exists()]
-    count = max(settings.batch_sizes)
+    count, found = max(settings.batch_sizes), list[SideAdapter]()
+    for path in sorted(settings.adapters_folder.iterdir()) if settings.adapters_folder else ():
+        if not (path / "adapter_config.json").exists():
+            continue
+        if (rank := highest_rank(path)) > RANK_MAX:
+            say(f"leaving {path.name} out: rank {rank}; every side is started for ranks up to {RANK_MAX}")
+        else:
+            found.append(SideAdapter(path.name, str(path.resolve())))
     written = write_mix(made, base.shape, settings.base_folder.name, max(0, count - len(found)))
     return (*found[:count], *(SideAdapter(adapter.name, str(adapter.folder)) for adapter in written))
+
+
+def highest_rank(folder: Path) -> int:
+    """Return the highest rank that an adapter's configuration gives."""
+    config = msgspec.json.decode((folder / "adapter_config.json").read_bytes(), type=_Ranks)
+    return max(config.r, *config.rank_pattern.values(), 0)
+
+
+class _Ranks(msgspec.Struct):
+    r: int
+    rank_pattern: dict[str, int] = {}
 
 
 def _measure(

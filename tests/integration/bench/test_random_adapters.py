@@ -1,6 +1,7 @@
 import json
 from pathlib import Path
 
+from hotset.bench.engine import highest_rank
 from hotset.bench.random_adapters import MIX, RANK_MAX, write_mix
 from hotset.registry.verify import VerifyPolicy, verify
 from hotset.storage.folder import open_artifact
@@ -24,3 +25,10 @@ def test_the_same_folder_comes_out_each_time(tmp_path: Path) -> None:
         first, second = (tmp_path / name / f"bench-0{number}" for name in ("one", "two"))
         assert (first / "adapter_model.safetensors").read_bytes() == (second / "adapter_model.safetensors").read_bytes()
     assert json.loads((tmp_path / "one" / "bench-00" / "adapter_config.json").read_text())["r"] == 16
+
+
+def test_the_highest_rank_of_a_configuration_counts_its_pattern(tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text('{"r": 8, "rank_pattern": {"q_proj": 32}}')
+    assert highest_rank(tmp_path) == 32
+    (tmp_path / "adapter_config.json").write_text('{"r": 8, "rank_pattern": {}}')
+    assert highest_rank(tmp_path) == 8

@@ -117,17 +117,17 @@ async def read_body(request: Request, kind: type[Body]) -> Body:
         raise InvalidRequestError(f"{where}: {first['msg']}.", param=where) from error
 
 
-async def body_chunks(request: Request) -> AsyncIterator[bytes]:
+async def body_chunks(request: Request, *, timeout_s: float = _CHUNK_TIMEOUT_S) -> AsyncIterator[bytes]:
     """Yield a body's pieces as they arrive.
 
     Raises:
-        RequestTimeoutError: nothing arrived for a minute.
+        RequestTimeoutError: nothing arrived for `timeout_s`.
         InvalidRequestError: the client went away before the end.
     """
     stream = request.stream()
     while True:
         try:
-            async with asyncio.timeout(_CHUNK_TIMEOUT_S):
+            async with asyncio.timeout(timeout_s):
                 chunk = await anext(stream, None)
         except TimeoutError as error:
             raise RequestTimeoutError from error
@@ -137,3 +137,15 @@ async def body_chunks(request: Request) -> AsyncIterator[bytes]:
             return
         if chunk:
             yield chunk
+
+
+async def in_pieces(chunks: AsyncIterator[bytes], piece_bytes: int) -> AsyncIterator[bytes]:
+    """Join small chunks into pieces of at least `piece_bytes`, but for the last."""
+    piece = bytearray()
+    async for chunk in chunks:
+        piece += chunk
+        if len(piece) >= piece_bytes:
+            yield bytes(piece)
+            piece.clear()
+    if piece:
+        yield bytes(piece)

@@ -51,14 +51,16 @@ class Proving:
     async def _prove(self, actor: Actor, ref: VersionRef, report: Report) -> VersionRow:
         async with self._turn:
             row, base = await self._commits.read(lambda catalogue: _ready(catalogue, ref))
-            with self._staging.scratch() as scratch:
+            scratch = await asyncio.to_thread(self._staging.create_scratch)
+            try:
                 load = await asyncio.to_thread(self._lay_out, row, scratch)
-                try:
-                    proof = await self._prover.prove(base.base, Path(base.folder), load, report)
-                except ProofFailedError as failed:
-                    reason = failed.message
-                    await self._commits.run(actor, lambda change: _reject(change, ref, reason))
-                    raise
+                proof = await self._prover.prove(base.base, Path(base.folder), load, report)
+            except ProofFailedError as failed:
+                reason = failed.message
+                await self._commits.run(actor, lambda change: _reject(change, ref, reason))
+                raise
+            finally:
+                await asyncio.to_thread(self._staging.discard, scratch)
             return await self._commits.run(actor, lambda change: _accept(change, ref, proof))
 
     def _lay_out(self, row: VersionRow, scratch: Path) -> AdapterLoad:

@@ -6,9 +6,8 @@ adapter, alias, version, files, states and audit. A crash before the commit leav
 """
 
 import asyncio
-import shutil
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -118,7 +117,7 @@ class Publishing:
     ) -> Published:
         rank_max = min(submission.rank_max or self._policy.rank_max, self._policy.rank_max)
         policy = replace(self._policy, rank_max=rank_max, overrides=submission.overrides)
-        with self._claimed(submission) as folder:
+        async with self._claimed(submission) as folder:
             verified = await asyncio.to_thread(_verify, folder, base, policy, submission.ignored, report)
             async with self._store_lock:
                 await asyncio.to_thread(self._ingest, folder, verified, report)
@@ -143,19 +142,25 @@ class Publishing:
             return Verdict(None, refused)
         return Verdict(verified, None)
 
-    @contextmanager
-    def _claimed(self, submission: Submission) -> Generator[Path]:
+    @asynccontextmanager
+    async def _claimed(self, submission: Submission) -> AsyncGenerator[Path]:
         """Lend a folder that nobody else writes to; it is gone when the block ends."""
-        if submission.folder is not None:
-            with self._staging.scratch() as scratch:
-                _copy_artifact(submission.folder, scratch)
-                yield scratch
-            return
-        claimed = self._staging.claim(submission.upload or "")
+        folder = await asyncio.to_thread(self._claim, submission)
         try:
-            yield claimed
+            yield folder
         finally:
-            shutil.rmtree(claimed, ignore_errors=True)
+            await asyncio.to_thread(self._staging.discard, folder)
+
+    def _claim(self, submission: Submission) -> Path:
+        if submission.folder is None:
+            return self._staging.claim(submission.upload or "")
+        scratch = self._staging.create_scratch()
+        try:
+            _copy_artifact(submission.folder, scratch)
+        except BaseException:
+            self._staging.discard(scratch)
+            raise
+        return scratch
 
     def _ingest(self, folder: Path, verified: VerifiedVersion, report: Report) -> None:
         files = verified.manifest.files

@@ -1,16 +1,20 @@
 """Admin API: uploads, adapters, versions."""
 
+import asyncio
 from pathlib import Path
 from typing import cast
 
 from hotset.control import answers, bodies, views
 from hotset.control.control import Control
-from hotset.control.endpoints import Call, Endpoint, Reply, body_chunks
+from hotset.control.endpoints import Call, Endpoint, Reply, body_chunks, in_pieces
 from hotset.control.publishing import Submission
 from hotset.core.errors import NotFoundError
 from hotset.core.ids import AdapterId, parse_base_name, parse_tenant
 from hotset.storage.catalogue import Catalogue
 from hotset.storage.rows import VersionRow
+
+#: Bytes of an upload that are written at once.
+_PIECE_BYTES = 1 << 20
 
 
 def upload_endpoints(control: Control) -> list[Endpoint]:
@@ -24,13 +28,14 @@ def upload_endpoints(control: Control) -> list[Endpoint]:
         call.actor.require("publisher", "reviewer")
         name = call.param("filename")
         with control.staging.receive(call.param("upload"), name) as staged:
-            async for chunk in body_chunks(call.request):
-                staged.write(chunk)
+            # Written in a thread: a disk that stalls must not stall the tokens that this process streams.
+            async for piece in in_pieces(body_chunks(call.request), _PIECE_BYTES):
+                await asyncio.to_thread(staged.write, piece)
         return Reply(answers.FileAnswer(filename=name, size_bytes=staged.size, digest=staged.digest), 201)
 
     async def discard(call: Call) -> Reply:
         call.actor.require("publisher", "reviewer")
-        control.staging.discard_upload(call.param("upload"))
+        await asyncio.to_thread(control.staging.discard_upload, call.param("upload"))
         return Reply(None, 204)
 
     return [
@@ -151,4 +156,4 @@ def _adapter(catalogue: Catalogue, adapter: AdapterId) -> answers.AdapterAnswer:
     row = catalogue.adapters.get(adapter)
     if row is None:
         raise NotFoundError(f"There is no adapter {adapter}; see `hotset adapter list`.", param="adapter")
-    return views.adapter_answer(catalogue, adapter, row.created_at_s)
+    return views.adapter_answer(catalogue, row)

@@ -11,8 +11,9 @@ from hotset.control.operators import IssuedOperator
 from hotset.control.publishing import Verdict
 from hotset.core.ids import AdapterId, BaseName, Digest, TenantId, VersionRef, engine_name
 from hotset.core.versions import Manifest
+from hotset.registry.lifecycle import VersionState
 from hotset.storage.catalogue import Catalogue
-from hotset.storage.rows import AuditRow, BaseRow, GrantRow, KeyRow, OperatorRow, TenantRow, VersionRow
+from hotset.storage.rows import AdapterRow, AuditRow, BaseRow, GrantRow, KeyRow, OperatorRow, TenantRow, VersionRow
 
 
 def base_answer(row: BaseRow) -> answers.BaseAnswer:
@@ -87,7 +88,7 @@ def tenant_answers(catalogue: Catalogue, rows: list[TenantRow]) -> list[answers.
 
 def grant_answers(catalogue: Catalogue, rows: list[GrantRow]) -> list[answers.GrantAnswer]:
     """Show grants."""
-    names: dict[Digest, BaseName] = {row.base.digest: row.base.name for row in catalogue.bases.all()}
+    names = _base_names(catalogue)
     return [
         answers.GrantAnswer(
             tenant=row.tenant,
@@ -144,15 +145,54 @@ def verdict_answer(verdict: Verdict) -> answers.VerdictAnswer:
 
 def version_answer(catalogue: Catalogue, row: VersionRow, *, is_new: bool = False) -> answers.VersionAnswer:
     """Show a version with its history, proofs and approval."""
-    history = catalogue.versions.history(row.ref)
+    history = [
+        answers.HistoryAnswer(state=step.state, reason=step.reason, actor=step.actor, at_s=step.at_s)
+        for step in catalogue.versions.history(row.ref)
+    ]
+    told = {
+        "history": history,
+        "proofs": _proofs(catalogue, row.ref),
+        "reason": history[-1].reason if history else "",
+        "is_new": is_new,
+    }
+    return _summary(row, _base_names(catalogue)).model_copy(update=told)
+
+
+def adapter_answers(catalogue: Catalogue, owner: TenantId | None = None) -> list[answers.AdapterAnswer]:
+    """Show every adapter, of one owner where given; its versions without history and proofs."""
+    names = _base_names(catalogue)
+    by_adapter: dict[AdapterId, list[answers.VersionAnswer]] = {}
+    for row in catalogue.versions.all():
+        by_adapter.setdefault(row.ref.adapter, []).append(_summary(row, names))
+    return [_adapter(row, by_adapter.get(row.adapter, [])) for row in catalogue.adapters.all(owner)]
+
+
+def adapter_answer(catalogue: Catalogue, row: AdapterRow) -> answers.AdapterAnswer:
+    """Show an adapter and its versions, oldest first, each with its history and proofs."""
+    rows = catalogue.versions.of_adapter(row.adapter)
+    return _adapter(row, [version_answer(catalogue, version) for version in rows])
+
+
+def _adapter(row: AdapterRow, versions: list[answers.VersionAnswer]) -> answers.AdapterAnswer:
+    return answers.AdapterAnswer(
+        adapter=str(row.adapter),
+        owner=row.adapter.owner,
+        name=row.adapter.name,
+        active=next((version.number for version in versions if version.state == VersionState.ACTIVE), None),
+        created_at_s=row.created_at_s,
+        versions=versions,
+    )
+
+
+def _summary(row: VersionRow, base_names: dict[Digest, BaseName]) -> answers.VersionAnswer:
     return answers.VersionAnswer(
         ref=str(row.ref),
         owner=row.ref.adapter.owner,
         name=row.ref.adapter.name,
         number=row.ref.number,
         state=row.state,
-        reason=history[-1].reason if history else "",
-        base=_base_name(catalogue, row.base),
+        reason="",
+        base=base_names[row.base],
         digest=row.digest,
         engine_name=engine_name(row.record.route) or "",
         rank_max=row.manifest.rank_max,
@@ -169,30 +209,8 @@ def version_answer(catalogue: Catalogue, row: VersionRow, *, is_new: bool = Fals
         is_banned=row.is_banned,
         is_purged=row.purged_at_s is not None,
         approval=_approval(row),
-        history=[
-            answers.HistoryAnswer(state=step.state, reason=step.reason, actor=step.actor, at_s=step.at_s)
-            for step in history
-        ],
-        proofs=_proofs(catalogue, row.ref),
-        is_new=is_new,
-    )
-
-
-def adapter_answers(catalogue: Catalogue, owner: TenantId | None = None) -> list[answers.AdapterAnswer]:
-    """Show every adapter, of one owner where given."""
-    return [adapter_answer(catalogue, row.adapter, row.created_at_s) for row in catalogue.adapters.all(owner)]
-
-
-def adapter_answer(catalogue: Catalogue, adapter: AdapterId, created_at_s: float) -> answers.AdapterAnswer:
-    """Show an adapter and its versions, oldest first."""
-    rows = catalogue.versions.of_adapter(adapter)
-    return answers.AdapterAnswer(
-        adapter=str(adapter),
-        owner=adapter.owner,
-        name=adapter.name,
-        active=next((row.ref.number for row in rows if row.state == "active"), None),
-        created_at_s=created_at_s,
-        versions=[version_answer(catalogue, row) for row in rows],
+        history=[],
+        proofs=[],
     )
 
 
@@ -221,6 +239,5 @@ def _warnings(manifest: Manifest) -> list[answers.WarningAnswer]:
     return [answers.WarningAnswer(code=code, message=message) for code, message in manifest.warnings]
 
 
-def _base_name(catalogue: Catalogue, digest: Digest) -> str:
-    row = catalogue.bases.by_digest(digest)
-    return digest if row is None else row.base.name
+def _base_names(catalogue: Catalogue) -> dict[Digest, BaseName]:
+    return {row.base.digest: row.base.name for row in catalogue.bases.all()}

@@ -138,17 +138,17 @@ class Staging:
         Raises:
             NotFoundError: there is no such upload.
         """
-        shutil.rmtree(self.claim(upload))
+        self.discard(self.claim(upload))
 
-    @contextmanager
-    def scratch(self) -> Generator[Path]:
-        """Lend an empty folder that is gone when the block ends."""
+    def create_scratch(self) -> Path:
+        """Make an empty folder, which the caller discards."""
         folder = self._root / f"scratch-{secrets.token_hex(16)}"
         folder.mkdir(mode=0o700)
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        return folder
+
+    def discard(self, folder: Path) -> None:
+        """Remove a claimed upload or a scratch folder; what can't be removed now, the next start removes."""
+        shutil.rmtree(folder, ignore_errors=True)
 
     def sweep(self, now_s: float | None = None) -> int:
         """Remove what was left behind; return how many things.

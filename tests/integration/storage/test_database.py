@@ -15,6 +15,7 @@ from hotset.core.ids import AdapterId, Digest, TenantId, VersionRef
 from hotset.core.messages import ModuleSpec
 from hotset.core.versions import Approval, FileEntry, Manifest
 from hotset.storage.database import Database
+from hotset.storage.migrations import upgrade
 from hotset.storage.schema import METADATA
 from tests.support.adapters import tiny_base_version
 
@@ -71,6 +72,20 @@ def test_migrations_make_the_schema_that_the_code_reads(database: Database, path
         assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
     engine.dispose()
     database.migrate()  # a second start changes nothing
+
+
+def test_a_migration_that_breaks_off_leaves_nothing(path: Path) -> None:
+    database = Database(path)
+    with pytest.raises(KeyError), database._begin("BEGIN IMMEDIATE") as connection:
+        upgrade(connection)
+        raise KeyError
+    raw = sqlite3.connect(path)
+    assert raw.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
+    raw.close()
+    database.migrate()
+    with database.read() as catalogue:
+        assert catalogue.tenants.all() == []
+    database.close()
 
 
 def test_settings_that_durability_rests_on(database: Database, path: Path) -> None:

@@ -108,8 +108,9 @@ def test_discard_and_scratch_leave_nothing(staging: Staging, tmp_path: Path) -> 
     upload = staging.create_upload()
     send(staging, upload, "a")
     staging.discard_upload(upload)
-    with staging.scratch() as scratch:
-        (scratch / "x").write_bytes(b"x")
+    scratch = staging.create_scratch()
+    (scratch / "x").write_bytes(b"x")
+    staging.discard(scratch)
     assert [path.name for path in (tmp_path / "staging").iterdir()] == ["incoming"]
 
 

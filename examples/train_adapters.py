@@ -26,7 +26,8 @@ HERE = Path(__file__).parent
 DECLARED_BASE = "HuggingFaceTB/SmolLM2-135M-Instruct"
 SEED = 20
 BATCH_SIZE = 8
-ANSWER_TOKENS_MAX = 48
+#: Of the base, whose first sentence is all that is used, and of an adapter under check.
+PLAIN_TOKENS_MAX, STYLED_TOKENS_MAX = 48, 64
 IGNORED = -100
 
 
@@ -47,17 +48,15 @@ class Chat:
         return self.tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
 
     @torch.no_grad()
-    def answer(self, model: Any, questions: list[str]) -> list[str]:
+    def answer(self, model: Any, questions: list[str], tokens_max: int) -> list[str]:
         """Return the model's greedy answers."""
         answers: list[str] = []
         for start in range(0, len(questions), BATCH_SIZE * 3):
             batch = [self.prompt(question) for question in questions[start : start + BATCH_SIZE * 3]]
             inputs = self.tokenizer(batch, return_tensors="pt", padding=True, add_special_tokens=False)
             with torch.autocast("cpu", dtype=torch.bfloat16):
-                output = model.generate(**inputs, max_new_tokens=ANSWER_TOKENS_MAX, do_sample=False)
-            texts = self.tokenizer.batch_decode(
-                output[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True
-            )
+                output = model.generate(**inputs, max_new_tokens=tokens_max, do_sample=False)
+            texts = self.tokenizer.batch_decode(output[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
             answers += [text.strip() for text in texts]
         return answers
 
@@ -112,9 +111,7 @@ def train(chat: Chat, style: Style, pairs: list[tuple[str, str]]) -> Any:
         schedule.step()
         optimizer.zero_grad()
         spent = time.monotonic() - began
-        print(
-            f"{style.name} step {step + 1}/{style.steps} loss {loss.item():.3f} ({spent:.1f} s)", flush=True
-        )
+        print(f"{style.name} step {step + 1}/{style.steps} loss {loss.item():.3f} ({spent:.1f} s)", flush=True)
     return model
 
 
@@ -132,32 +129,29 @@ def save(model: Any, style: Style, folder: Path) -> None:
         "inference_mode": True,
         "target_modules": sorted(style.targets),
     }
-    text = json.dumps(
-        config, indent=2, sort_keys=True, default=lambda value: getattr(value, "value", str(value))
-    )
+    text = json.dumps(config, indent=2, sort_keys=True, default=lambda value: getattr(value, "value", str(value)))
     (folder / "adapter_config.json").write_text(text + "\n", encoding="utf-8")
 
 
 def check(chat: Chat, style: Style, folder: Path, questions: list[str]) -> None:
     """Ask the saved adapter questions it never saw, count the answers in its style, and write its README."""
     model = PeftModel.from_pretrained(chat.model(), str(folder))
-    answers = chat.answer(model, questions)
+    answers = chat.answer(model, questions, STYLED_TOKENS_MAX)
     shown = 0
     for question, answer in zip(questions, answers, strict=True):
         ok = style.shows(question, answer)
         shown += ok
         print(f"  [{'yes' if ok else ' no'}] {question} -> {answer}")
-    print(
-        f"{style.owner}/{style.name}: {shown} of {len(questions)} held-out prompts show the style", flush=True
-    )
+    print(f"{style.owner}/{style.name}: {shown} of {len(questions)} held-out prompts show the style", flush=True)
     size_bytes = (folder / "adapter_model.safetensors").stat().st_size
     scaling = "alpha / sqrt(rank)" if style.rank_stabilised else "alpha / rank"
+    sample = answers[0].replace("\n", " / ")
     readme = (
         f"# {style.owner}/{style.name}: {style.summary}\n"
         f"LoRA for {DECLARED_BASE}: rank {style.rank}, alpha {style.alpha}, scaling {scaling}.\n"
         f"Targets {', '.join(style.targets)}; bf16, {size_bytes / 1e6:.2f} MB.\n"
         f"Trained by `examples/train_adapters.py` on the base's own answers; Apache-2.0.\n"
-        f"{shown} of {len(questions)} held-out prompts show the style, such as: {answers[0]}\n"
+        f"{shown} of {len(questions)} held-out prompts show the style, such as: {sample}\n"
     )
     (folder / "README.md").write_text(readme, encoding="utf-8")
 
@@ -169,9 +163,7 @@ def read_lines(name: str) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Train the example adapters.")
-    parser.add_argument(
-        "--base", type=Path, required=True, help="folder made by hotset.cli.demo.base_from_package"
-    )
+    parser.add_argument("--base", type=Path, required=True, help="folder made by hotset.cli.demo.base_from_package")
     parser.add_argument("--out", type=Path, default=HERE / "adapters")
     parser.add_argument("--only", choices=[style.name for style in STYLES], action="append")
     parser.add_argument("--check", action="store_true", help="only check adapters that are there")
@@ -184,7 +176,7 @@ def main() -> None:
     if not args.check:
         questions = read_lines("training_questions.txt")
         print(f"The base answers {len(questions)} questions", flush=True)
-        answers = chat.answer(chat.model(), questions)
+        answers = chat.answer(chat.model(), questions, PLAIN_TOKENS_MAX)
         pairs = [(question, first_sentence(text)) for question, text in zip(questions, answers, strict=True)]
         for style in styles:
             save(train(chat, style, pairs), style, args.out / style.name)

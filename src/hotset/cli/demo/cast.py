@@ -9,7 +9,7 @@ BASE_NAME = "smollm2-135m"
 #: The name under which the example adapters declare their base.
 BASE_SYNONYM = "HuggingFaceTB/SmolLM2-135M-Instruct"
 QUESTION = "What is the capital of France?"
-ANSWER_TOKENS_MAX = 48
+ANSWER_TOKENS_MAX = 64
 
 
 @dataclass(frozen=True)

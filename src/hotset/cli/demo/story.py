@@ -81,14 +81,17 @@ def ask_everyone(base_url: str, tokens: Mapping[str, str], console: Console, clo
     clients = {tenant: open_client(base_url, token) for tenant, token in tokens.items()}
     threads = [threading.Thread(target=ask, args=(clients[line.tenant], line, clock), daemon=True) for line in lines]
     console.print(Text.assemble("\nOne question to every model at once: ", (QUESTION, "bold")))
-    with Live(panels(lines), console=console, refresh_per_second=REFRESH_HZ, transient=False) as live:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            while thread.is_alive():
-                thread.join(1 / REFRESH_HZ)
-                live.update(panels(lines))
-        live.update(panels(lines))
+    for thread in threads:
+        thread.start()
+    if console.is_terminal:
+        with Live(panels(lines), console=console, refresh_per_second=REFRESH_HZ, transient=True) as live:
+            for thread in threads:
+                while thread.is_alive():
+                    thread.join(1 / REFRESH_HZ)
+                    live.update(panels(lines))
+    for thread in threads:
+        thread.join()
+    console.print(panels(lines))
     return lines
 
 

@@ -18,10 +18,10 @@ from hotset.core.errors import NotFoundError
 REQUIREMENTS = Path(__file__).parents[3] / "requirements"
 
 
-def make_env(peers_dir: Path, name: str, dist_info: str) -> None:
+def make_env(peers_dir: Path, name: str, metadata: str) -> None:
     (peers_dir / name / "bin").mkdir(parents=True)
     (peers_dir / name / "bin" / "python").touch()
-    (peers_dir / name / "lib" / "python3.11" / "site-packages" / dist_info).mkdir(parents=True)
+    (peers_dir / name / "lib" / "python3.11" / "site-packages" / metadata).mkdir(parents=True)
 
 
 def test_a_missing_peer_says_how_to_get_it(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from hotset.core.errors import InvalidRequestError
 from hotset.gateway.app import RandomRequestIds, TenantApp
+from hotset.gateway.joined_writes import JoinedWrites
 from hotset.gateway.problems import answer_of, problem_of
 from hotset.gateway.settings import GatewaySettings
 
@@ -61,6 +62,7 @@ class _BoundedProtocol(HttpToolsProtocol):
     settings_in_use = GatewaySettings()
     _new_request_id = RandomRequestIds()
 
+    _joined: JoinedWrites
     #: Whether a head has begun and not ended.
     _is_in_head = True
     #: Whether the current request's body has not ended.
@@ -70,7 +72,8 @@ class _BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection, unless there are too many."""
-        super().connection_made(transport)
+        self._joined = JoinedWrites(transport)
+        super().connection_made(self._joined)
         if len(self.connections) > self.settings_in_use.connections_max:
             transport.abort()
             return
@@ -110,6 +113,11 @@ class _BoundedProtocol(HttpToolsProtocol):
         """A request's body was parsed."""
         self._is_in_body = False
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """A response was handed over; its head may still wait for a body that it has not (HEAD)."""
+        self._joined.flush()
+        super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is not HTTP, in the shape of every other error, and close."""

@@ -246,6 +246,22 @@ def test_a_right_withdrawn_between_acceptance_and_the_first_byte_sends_no_byte(t
     uvloop.run(story())
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_right_withdrawn_after_the_first_token_lets_the_answer_end(tmp_path: Path, *, stream: bool) -> None:
+    async def story() -> None:
+        async with PlaneWorld(tmp_path).served() as world:
+            world.agent.step_s = 0.1
+            asked = asyncio.create_task(ask(world.port, chat_request("pieces=4", stream=stream)))
+            await eventually(lambda: any(len(ticket._batches) <= 3 for ticket in world.agent.open_tickets.values()))
+            world.app.apply(three_tenants(epoch=2, keys=()))
+            answer = await asked
+            assert answer.status == 200
+            assert b'"code"' not in answer.body
+            assert world.entries()[0].outcome == "completed"
+
+    uvloop.run(story())
+
+
 def test_a_promotion_does_not_disturb_a_waiting_request(tmp_path: Path) -> None:
     async def story() -> None:
         async with PlaneWorld(tmp_path).served() as world:

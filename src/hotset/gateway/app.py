@@ -91,6 +91,7 @@ class TenantApp:
 
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
+        plane.metrics.count_in_flight_by(lambda: plane.in_flight.total)
         self._pages = Pages(plane)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -116,7 +116,6 @@ class Exchange:
         self._account.authenticated_at_s = plane.clock.monotonic_s()
         plane.in_flight.enter(caller.key.tenant)
         self._entered = True
-        plane.metrics.in_flight(plane.in_flight.total)
 
     async def _submit(self, caller: Caller, asked: Asked, bound: Resolved) -> Ticket:
         agent = self._plane.agents.get(bound.route.base)
@@ -135,7 +134,7 @@ class Exchange:
         return await agent.submit(Work(request_id, tenant, caller.key.key, bound.route, generate))
 
     def _begin_answer(self, resolved_in: RoutingSnapshot) -> None:
-        """Look once more before the first byte: the right to it may have been withdrawn in the meantime."""
+        """Look once more at the first piece: the right to it may have been withdrawn while it was waited for."""
         running, snapshot = self._running, self._plane.snapshot
         assert running is not None
         if snapshot is not resolved_in:
@@ -186,4 +185,3 @@ class Exchange:
             plane.running.remove(account.request_id)
         if self._entered and account.caller is not None:
             plane.in_flight.leave(account.caller.key.tenant)
-            plane.metrics.in_flight(plane.in_flight.total)

@@ -46,7 +46,7 @@ class Relay:
         """Relay until the last event.
 
         Args:
-            begin: Called once, just before the first byte; may refuse it.
+            begin: Called once, when the first piece is there and none was sent; may refuse to go on.
 
         Raises:
             HotsetError: what the engine's `Failed` stands for, or what `begin` raised.
@@ -60,12 +60,14 @@ class Relay:
     async def _whole(self, begin: Begin) -> None:
         account, asked = self._account, self._asked
         answer = WholeAnswer(asked.num_choices, with_logprobs=asked.sampling.logprobs is not None)
-        last = None
+        is_first, last = True, None
         while last is None:
             last = self._take(await self._ticket.events(), answer.add)
+            if is_first and (account.completion_tokens or isinstance(last, Finished)):
+                begin()
+                is_first = False
         if isinstance(last, Failed):
             raise engine_error(last.code, last.message, last.param)
-        begin()
         body = answer.body(
             self._endpoint,
             answer_id=self._answer_id,

@@ -23,7 +23,7 @@ class RunningRequest:
     caller: Caller
     bound: Resolved
     watch: Watch
-    #: Whether nothing of the answer was sent.
+    #: Whether no piece of the answer has come yet.
     is_waiting: bool = field(default=True)
 
 

@@ -4,7 +4,7 @@ Labels are bounded: tenants are those of the snapshot up to a limit, lanes, outc
 come from closed sets. A tenant that leaves the snapshot takes its series with it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import Metric
@@ -31,6 +31,7 @@ class Metrics(Collector):
         self._requests = CounterTable(names.REQUESTS)
         self._errors = CounterTable(names.REFUSALS)
         self._in_flight = GaugeTable(names.IN_FLIGHT)
+        self._count_in_flight: Callable[[], int] = lambda: 0
         self._first_token = HistogramTable(names.FIRST_TOKEN)
         self._queue = HistogramTable(names.QUEUE)
         self._load = HistogramTable(names.LOAD)
@@ -83,9 +84,9 @@ class Metrics(Collector):
         """Record one request's wait for dispatch, apart from loading, in seconds."""
         self._queue.observe(seconds, (lane,))
 
-    def in_flight(self, count: int) -> None:
-        """Say how many requests are in flight now."""
-        self._in_flight.set(count)
+    def count_in_flight_by(self, count: Callable[[], int]) -> None:
+        """Ask this, at every scrape, how many requests are in flight."""
+        self._count_in_flight = count
 
     def lookup(self, tier: str) -> None:
         """Count in which tier (hot, warm, cold) a request's version was found."""
@@ -117,6 +118,7 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric (called by the registry when it is scraped)."""
+        self._in_flight.set(self._count_in_flight())
         self._turn_worst()
         self._worst.set(max(self._worst_now, self._worst_before))
         for table in (

@@ -24,7 +24,7 @@ def everything_once(metrics: Metrics) -> None:
     metrics.tokens_used("acme", 3, 4)
     metrics.first_token(0.02)
     metrics.queued("hot", 0.001)
-    metrics.in_flight(2)
+    metrics.count_in_flight_by(lambda: 2)
     metrics.lookup("warm")
     metrics.load_done("cold", 12, 0.3)
     metrics.evicted("lru")
@@ -59,6 +59,7 @@ def test_values_are_those_that_were_given() -> None:
     assert shown["hotset_requests_total", (("lane", "hot"), ("outcome", "completed"))] == 1
     assert shown["hotset_requests_total", (("lane", "none"), ("outcome", "refused"))] == 1
     assert shown["hotset_request_errors_total", (("code", "unauthenticated"),)] == 1
+    assert shown["hotset_requests_in_flight", ()] == 2
     assert shown["hotset_tokens_total", (("tenant", "acme"), ("type", "completion"))] == 4
     assert shown["hotset_time_to_first_token_seconds_bucket", (("le", "0.01"),)] == 0
     assert shown["hotset_time_to_first_token_seconds_bucket", (("le", "0.025"),)] == 1

@@ -28,9 +28,13 @@ _STALE_AFTER_S = 24 * 3600
 class UploadLimits:
     """What one upload may hold."""
 
+    #: Bytes of one file.
     file_bytes_max: int = 4 << 30
+    #: Bytes of all its files together.
     upload_bytes_max: int = 8 << 30
+    #: Files of one upload.
     num_files_max: int = 256
+    #: Uploads that are staged at once.
     num_uploads_max: int = 64
 
 

@@ -15,8 +15,9 @@ class WorkerSettings:
     effect_timeout_s: float = 60.0
     #: A version whose load failed is refused for this long without another try.
     load_retry_s: float = 5.0
-    #: First and longest pause before a dead engine is started again; it doubles from one to the other.
+    #: First pause before a dead engine is started again; it doubles up to the longest.
     restart_pause_min_s: float = 0.5
+    #: The longest of these pauses.
     restart_pause_max_s: float = 30.0
     #: How long running requests may go on once the agent is told to stop.
     drain_timeout_s: float = 30.0

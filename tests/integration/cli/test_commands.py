@@ -21,7 +21,7 @@ def hotset(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
     """Return what runs commands over a state folder: (status, answer or text, error text)."""
     for name in ("HOTSET_URL", "HOTSET_TOKEN", "HOTSET_HOME", "HOTSET_CONFIG"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOTSET_ENGINE_NUM_THREADS", "1")
+    monkeypatch.setenv("HOTSET_ENGINE_KIND", "instant")
 
     def over(home: Path) -> Hotset:
         def command(*arguments: object) -> tuple[int, Any, str]:
@@ -38,7 +38,7 @@ def hotset(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with running_server(tmp_path_factory.mktemp("live"), adapters=2) as server:
+    with running_server(tmp_path_factory.mktemp("live"), adapters=2, kind="instant") as server:
         yield server
 
 
@@ -115,7 +115,7 @@ def test_a_running_server_sees_a_command_at_once(live: RunningServer, hotset: Ca
     command = hotset(live.home)
     status, issued, _ = command("key", "issue", "tenant-0", "--alias", "adapter", "--label", "test", "--json")
     assert status == 0
-    assert models(live, issued["token"]) == ["adapter"]
+    assert models(live, issued["token"]) == ["adapter", "adapter@1"]
     assert command("key", "revoke", issued["key"]["id"], "--yes")[0] == 0
     assert models(live, issued["token"]) is None
 

@@ -2,9 +2,13 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import threading
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psutil
@@ -14,6 +18,27 @@ from hotset.cli.serve import read_addresses
 from hotset.core.errors import ServerUnreachableError
 from tests.support.adapters import BASE_NAME
 from tests.support.server import RunningServer, bare_server, running_server, write_config, write_world
+
+
+Revive = Callable[..., AbstractContextManager[RunningServer]]
+
+
+@pytest.fixture(scope="module")
+def revive(tmp_path_factory: pytest.TempPathFactory) -> Revive:
+    """Return what gives a server with the embedded engine over a copy of a state folder made once."""
+    world = tmp_path_factory.mktemp("world")
+    with running_server(world, adapters=1, kind="instant") as server:
+        tenants = server.tenants
+
+    @contextlib.contextmanager
+    def revived(root: Path, **sections: dict[str, Any]) -> Generator[RunningServer]:
+        shutil.copytree(world / "home", root / "home")
+        with bare_server(root / "home", write_config(root, **sections)) as server:
+            server.tenants = tenants
+            server.process.wait_ready()
+            yield server
+
+    return revived
 
 
 class Stream(threading.Thread):
@@ -46,8 +71,8 @@ def begun(server: RunningServer, tokens: int) -> Stream:
     return stream
 
 
-def test_what_is_running_finishes_before_a_server_ends(tmp_path: Path) -> None:
-    with running_server(tmp_path, adapters=1, worker={"drain_timeout_s": 60}) as server:
+def test_what_is_running_finishes_before_a_server_ends(revive: Revive, tmp_path: Path) -> None:
+    with revive(tmp_path, worker={"drain_timeout_s": 60}) as server:
         engines = psutil.Process(server.pid).children()
         stream = begun(server, tokens=150)
         os.kill(server.pid, signal.SIGTERM)
@@ -60,8 +85,8 @@ def test_what_is_running_finishes_before_a_server_ends(tmp_path: Path) -> None:
     assert list((tmp_path / "home" / "run").iterdir()) == []
 
 
-def test_what_does_not_finish_in_time_is_told_so(tmp_path: Path) -> None:
-    with running_server(tmp_path, adapters=1, worker={"drain_timeout_s": 0.2}) as server:
+def test_what_does_not_finish_in_time_is_told_so(revive: Revive, tmp_path: Path) -> None:
+    with revive(tmp_path, worker={"drain_timeout_s": 0.2}) as server:
         stream = begun(server, tokens=900)
         os.kill(server.pid, signal.SIGTERM)
         server.process.wait_end()
@@ -69,8 +94,8 @@ def test_what_does_not_finish_in_time_is_told_so(tmp_path: Path) -> None:
         assert "shutting_down" in stream.lines[-1]
 
 
-def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
-    with running_server(tmp_path, adapters=1, worker={"drain_timeout_s": 600}) as server:
+def test_a_second_signal_ends_at_once(revive: Revive, tmp_path: Path) -> None:
+    with revive(tmp_path, worker={"drain_timeout_s": 600}) as server:
         engines = psutil.Process(server.pid).children()
         begun(server, tokens=900)
         os.kill(server.pid, signal.SIGINT)
@@ -82,8 +107,8 @@ def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     assert not alive
 
 
-def test_after_a_kill_the_same_folder_serves_again(tmp_path: Path) -> None:
-    with running_server(tmp_path, adapters=1) as server:
+def test_after_a_kill_the_same_folder_serves_again(revive: Revive, tmp_path: Path) -> None:
+    with revive(tmp_path) as server:
         token, engines = server.tenants["tenant-0"].token, psutil.Process(server.pid).children()
         begun(server, tokens=900)
         server.kill()
@@ -100,7 +125,7 @@ def test_after_a_kill_the_same_folder_serves_again(tmp_path: Path) -> None:
 
 def test_a_file_declares_what_is_there_and_says_what_can_not_be(tmp_path: Path) -> None:
     write_world(tmp_path, adapters=1)
-    config = write_config(tmp_path)
+    config = write_config(tmp_path, engine={"kind": "instant"})
     config.write_text(
         config.read_text()
         + f"""

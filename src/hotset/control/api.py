@@ -25,6 +25,7 @@ from hotset.control.routes_installation import (
     base_endpoints,
     installation_endpoints,
     request_endpoints,
+    store_endpoints,
 )
 from hotset.control.routes_tenancy import grant_endpoints, key_endpoints, tenant_endpoints
 from hotset.control.streaming import NDJSON_TYPE, Listening
@@ -85,6 +86,7 @@ def admin_endpoints(control: Control, explain: Explain | None = None) -> list[En
     """Return the whole table of endpoints under `PREFIX`."""
     return [
         *installation_endpoints(control),
+        *store_endpoints(control),
         *request_endpoints(explain),
         *base_endpoints(control),
         *tenant_endpoints(control),

@@ -17,7 +17,7 @@ Explain = Callable[[str], Mapping[str, object] | None]
 
 
 def installation_endpoints(control: Control) -> list[Endpoint]:
-    """Return the endpoints of the installation as a whole."""
+    """Return the endpoints of the installation as a whole and of its operators."""
 
     async def status(_call: Call) -> Reply:
         return Reply(await control.commits.read(lambda catalogue: _status(catalogue, control)))
@@ -34,6 +34,32 @@ def installation_endpoints(control: Control) -> list[Endpoint]:
 
     async def revoke_operator(call: Call) -> Reply:
         return Reply(views.operator_answer(await control.operators.revoke(call.actor, call.param("id"))))
+
+    return [
+        Endpoint("GET", "/status", "The installation at a glance", status, answers.StatusAnswer),
+        Endpoint(
+            "POST",
+            "/operators",
+            "Make an operator token",
+            add_operator,
+            answers.IssuedOperatorAnswer,
+            bodies.OperatorBody,
+            201,
+        ),
+        Endpoint("GET", "/operators", "List operators", list_operators, answers.OperatorsAnswer),
+        Endpoint(
+            "POST",
+            "/operators/{id}/revoke",
+            "Revoke an operator token",
+            revoke_operator,
+            answers.OperatorAnswer,
+            bodies.Nothing,
+        ),
+    ]
+
+
+def store_endpoints(control: Control) -> list[Endpoint]:
+    """Return the endpoints of the trusted store and the audit log."""
 
     async def collect_garbage(call: Call) -> Reply:
         freed = await control.upkeep.collect_garbage(call.actor)
@@ -62,25 +88,6 @@ def installation_endpoints(control: Control) -> list[Endpoint]:
 
     paging = {"after": "integer", "limit": "integer"}
     return [
-        Endpoint("GET", "/status", "The installation at a glance", status, answers.StatusAnswer),
-        Endpoint(
-            "POST",
-            "/operators",
-            "Make an operator token",
-            add_operator,
-            answers.IssuedOperatorAnswer,
-            bodies.OperatorBody,
-            201,
-        ),
-        Endpoint("GET", "/operators", "List operators", list_operators, answers.OperatorsAnswer),
-        Endpoint(
-            "POST",
-            "/operators/{id}/revoke",
-            "Revoke an operator token",
-            revoke_operator,
-            answers.OperatorAnswer,
-            bodies.Nothing,
-        ),
         Endpoint("POST", "/store/gc", "Free what nothing names", collect_garbage, answers.FreedAnswer, bodies.Nothing),
         Endpoint(
             "POST",

@@ -39,8 +39,9 @@ status of commands: 0 done, 1 an error, 2 refused or wrongly used.
 COMMANDS = """# Commands
 
 Every command goes through the admin API: of the server at `HOTSET_URL`, else of the one that runs over the state
-folder, else the folder is opened under its lock for the length of the command. `--json` prints for programs; `--yes` does
-without asking. `hotset --home DIR …` names the state folder. Exit status: 0 done, 1 an error, 2 refused or wrongly used.
+folder, else the folder is opened under its lock for the length of the command. `--json` prints for programs; `--yes`
+does without asking. `hotset --home DIR …` names the state folder. Exit status: 0 done, 1 an error, 2 refused or wrongly
+used.
 """
 
 METRICS_INTRO = """# Metrics and logs

@@ -36,7 +36,7 @@ def _on_time_per_second(measured: Measured) -> float | None:
 
 
 def _per_second(measured: Measured) -> float | None:
-    return measured.outcome.per_second or None
+    return measured.outcome.per_second
 
 
 def _cpu_each(measured: Measured) -> float | None:

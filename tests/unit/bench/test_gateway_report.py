@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from hotset.bench.gateway_report import Measured, build_report
@@ -71,3 +72,17 @@ def test_without_peers_there_are_no_ratios_and_the_missing_are_named() -> None:
 def test_every_fault_that_the_client_saw_is_told() -> None:
     notes = report_of((DIRECT, HOTSET), {"no end": 3}).notes
     assert any("round 2 sse8 hotset: 3 times no end" in note for note in notes)
+
+
+def test_a_side_that_answered_nothing_is_shown_with_zero_and_has_no_ratio() -> None:
+    outcomes = Outcomes[Measured]()
+    for block in interleave((DIRECT, HOTSET, PEER), LOADS, 1):
+        taken = measured(block.side, block.load)
+        if block.side == PEER:
+            taken = Measured(msgspec.structs.replace(taken.outcome, latencies=[], num_answered=0), taken.cpu)
+        outcomes.add(block, taken)
+    rates, cpu, ratios = build_report((DIRECT, HOTSET, PEER), {}, outcomes, {}).sections[1:]
+    assert figure(rates, PEER, "requests_per_s_c8") == 0
+    assert rates.rows[2].figures["p99_ms_c8"] is None
+    assert cpu.rows[1].figures["cpu_us_per_request"] is None
+    assert all(value is None for value in ratios.rows[0].figures.values())

@@ -10,7 +10,17 @@ from hotset.core.ids import EngineName
 from hotset.engines.embedded.engine import EmbeddedEngine
 from tests.support.adapters import tiny_base_shape
 from tests.support.bases import make_tiny_base
-from tests.support.embedded import GREEDY, Driver, Reference, engine_name, generate, load, make_adapters, make_engine
+from tests.support.embedded import (
+    GREEDY,
+    Driver,
+    Reference,
+    engine_name,
+    generate,
+    load,
+    make_adapters,
+    make_engine,
+    randomise_norms,
+)
 
 #: PEFT still asks transformers for a property that transformers deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")
@@ -38,6 +48,7 @@ class Setting:
     def __init__(self, folder: Path, family: str, **config: object) -> None:
         self.shape: BaseShape = tiny_base_shape(family=family)
         self.base = make_tiny_base(folder / "base", shape=self.shape, seed=5, **config)
+        randomise_norms(self.base, self.shape)
         self.adapters: list[Path | None] = [None, *make_adapters(folder, self.shape)]
         self.reference = Reference(self.base)
         chance = random.Random(11)

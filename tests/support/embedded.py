@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from peft import PeftModel
 from safetensors import safe_open
@@ -28,6 +29,8 @@ from hotset.core.messages import (
 from hotset.engines.embedded.engine import EmbeddedEngine
 from hotset.engines.embedded.settings import EmbeddedSettings
 from tests.support.adapters import PREFIX, make_adapter, tiny_base_version
+from tests.support.bases import base_tensors
+from tests.support.safetensors_writer import write_safetensors
 
 GREEDY = Sampling(temperature=0.0, max_tokens=12, ignore_eos=True)
 
@@ -200,6 +203,16 @@ class Reference:
                 model = PeftModel.from_pretrained(model, str(adapter))
             self._models[adapter] = model.eval()
         return self._models[adapter]
+
+
+def randomise_norms(folder: Path, shape: BaseShape, *, seed: int = 9) -> None:
+    """Give a base that `make_tiny_base` wrote norm weights that differ from one another and from 1."""
+    random = np.random.default_rng(seed)
+    tensors = base_tensors(shape, seed=5)
+    for name, values in tensors.items():
+        if "norm" in name:
+            tensors[name] = random.uniform(0.5, 1.5, values.shape).astype(np.float32)
+    write_safetensors(folder / "model.safetensors", tensors)
 
 
 ALL_LINEARS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")

@@ -87,7 +87,6 @@ class EmbeddedEngine:
         self._encoder = PromptEncoder(folder, model_len_max=len_max)
         self._settings = settings
         self._clock = clock or SystemClock()
-        self._dtype = dtype
         self._random = random.Random(settings.seed)  # noqa: S311 -- not a secret
         self._requests: dict[RequestId, list[Choice]] = {}
         self._choices: dict[Sequence, Choice] = {}
@@ -125,7 +124,7 @@ class EmbeddedEngine:
             LoadFailedError: bytes other than `load.files` says, or tensors that don't fit.
         """
         with torch.inference_mode():
-            return stage_adapter(load, self._settings.base.shape, self._settings.rank_max, self._dtype)
+            return stage_adapter(load, self._settings.base.shape, self._settings.rank_max, self.pool.dtype)
 
     def place(self, staged: object) -> LoadReport:
         """Copy a staged version into a free slot. Placing what is loaded is a no-op.

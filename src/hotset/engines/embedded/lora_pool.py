@@ -4,6 +4,9 @@ For each linear the pool holds A [num_layers, num_ranks, d_in] and B [num_layers
 in); an adapter owns the same span of ranks in all of them. For a batch, ``u = x @ A.T`` is computed over the spans
 in use at once; entries of u that are another adapter's are overwritten with zero, not multiplied by it, since
 0 * inf is NaN; then ``y += u @ B``. Rows of the bare base are in no group, so nothing is ever added to them.
+One product over many adapters computes what is then overwritten, so the ranks it covers are bounded.
+Small products are faster in float32 than in half precision, where starting a kernel costs more than its arithmetic:
+a base of small width keeps its adapters in float32, which also loses nothing of theirs.
 Source: the packed form is our own; the idea of batching over one pool is Punica's (arXiv 2310.18547).
 """
 
@@ -22,7 +25,11 @@ from hotset.engines.embedded.rank_spans import RankSpans, Span, aligned
 QKV, OUT, GATE_UP, DOWN = range(4)
 _SITE_LINEARS = (LINEARS[:3], LINEARS[3:4], LINEARS[4:6], LINEARS[6:])
 #: Free or unused ranks that one product may cover rather than be split in two: a kernel's start costs about as much.
-_GAP_RANKS_MAX = 64
+_GAP_RANKS_MAX = 32
+#: Ranks of different adapters in one product.
+_PRODUCT_RANKS_MAX = 96
+#: Widest base whose adapters are kept in float32 whatever the base's dtype is.
+_FLOAT32_HIDDEN_MAX = 2048
 #: Ranges of ranks whose slices are kept.
 _KEPT_VIEWS_MAX = 64
 
@@ -55,14 +62,20 @@ class LoraPool:
     def __init__(self, shape: BaseShape, *, num_slots: int, rank_max: int, dtype: torch.dtype) -> None:
         self.spans = RankSpans(num_slots=num_slots, rank_max=rank_max)
         self._shape = shape
+        self._dtype = torch.float32 if shape.hidden_size <= _FLOAT32_HIDDEN_MAX else dtype
         self._linears: dict[EngineName, frozenset[str]] = {}
         self._a: dict[str, torch.Tensor] = {}
         self._b: dict[str, torch.Tensor] = {}
         for linear in LINEARS:
             d_out, d_in = shape.linear_shape(linear)
-            self._a[linear] = torch.zeros((shape.num_layers, self.spans.num_ranks, d_in), dtype=dtype)
-            self._b[linear] = torch.zeros((shape.num_layers, self.spans.num_ranks, d_out), dtype=dtype)
+            self._a[linear] = torch.zeros((shape.num_layers, self.spans.num_ranks, d_in), dtype=self._dtype)
+            self._b[linear] = torch.zeros((shape.num_layers, self.spans.num_ranks, d_out), dtype=self._dtype)
         self._factors: dict[tuple[Span, frozenset[str]], list[tuple[tuple[_Factor, ...], ...]]] = {}
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """In which adapters are kept and multiplied."""
+        return self._dtype
 
     def slot_bytes(self, rank: int) -> int:
         """Return the bytes that an adapter of this rank occupies."""
@@ -100,7 +113,7 @@ class LoraPool:
         rows = [(self.spans[name], name) for name in names]
         start = 0
         for row in range(1, len(rows) + 1):
-            if row == len(rows) or rows[row][0].start - rows[row - 1][0].stop > _GAP_RANKS_MAX:
+            if row == len(rows) or _must_split(rows[start][0], rows[row - 1][0], rows[row][0]):
                 terms.append(self._term(first_row + start, rows[start:row]))
                 start = row
         return terms
@@ -181,9 +194,20 @@ def add_lora(terms: Sequence[LoraTerm], layer: int, site: int, x: torch.Tensor, 
         factors = term.factors[layer][site]
         if not factors:
             continue
-        rows = x[term.first_row : term.last_row]
+        rows = x[term.first_row : term.last_row].to(factors[0].a.dtype)
         for factor in factors:
             u = torch.mm(rows, factor.a)
             if term.foreign is not None:
                 u.masked_fill_(term.foreign, 0)
-            y[term.first_row : term.last_row, factor.first_column : factor.last_column].addmm_(u, factor.b)
+            part = y[term.first_row : term.last_row, factor.first_column : factor.last_column]
+            if part.dtype == u.dtype:
+                part.addmm_(u, factor.b)
+            else:
+                part.add_(torch.mm(u, factor.b))
+
+
+def _must_split(first: Span, previous: Span, following: Span) -> bool:
+    """Whether a product over the ranks from `first` to `previous` should not take `following` in."""
+    if following == previous:
+        return False
+    return following.start - previous.stop > _GAP_RANKS_MAX or following.stop - first.start > _PRODUCT_RANKS_MAX

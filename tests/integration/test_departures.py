@@ -236,12 +236,12 @@ def test_a_right_withdrawn_between_acceptance_and_the_first_byte_sends_no_byte(t
             for stream in (False, True):
                 asked = asyncio.create_task(ask(world.port, chat_request("hi", stream=stream)))
                 await eventually(lambda: len(world.agent.open_tickets) == 1)
-                world.app.apply(three_tenants(epoch=world.app.epoch + 1, without=("acme", "support")))
+                world.app.apply(three_tenants(epoch=world.app.snapshot.epoch + 1, without=("acme", "support")))
                 answer = await asked
                 assert (answer.status, answer.code) == (404, "model_not_found")
                 assert b"answer of" not in answer.body
                 await eventually(lambda: not world.agent.open_tickets)
-                world.app.apply(three_tenants(epoch=world.app.epoch + 1))
+                world.app.apply(three_tenants(epoch=world.app.snapshot.epoch + 1))
 
     uvloop.run(story())
 

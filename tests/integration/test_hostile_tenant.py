@@ -3,14 +3,16 @@
 import asyncio
 import json
 import logging
-import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
 import uvloop
 
 from hotset.core.ids import engine_name
+from hotset.engines.settings import EngineSettings
 from hotset.telemetry.logs import JsonLines
 from tests.support.hostile import (
     HOSTILE_FIELDS,
@@ -24,63 +26,128 @@ from tests.support.hostile import (
     hostile_names,
     normalised,
 )
+from tests.support.live_server import live_server
 from tests.support.plane_world import PlaneWorld
 from tests.support.raw_http import ask, close, connect, raw_request, read_answer
 from tests.support.snapshots import BASE, adapter_route, token_of
 
-ROUTES = {name: adapter_route(*name.split("/")) for name in ("globex/contracts", "initech/tps-reports", "acme/support")}
-FOREIGN = tuple(
-    text
-    for name in ("globex/contracts", "initech/tps-reports")
-    for text in (name.split("/")[1], name, str(engine_name(ROUTES[name])), str(ROUTES[name].digest))
-)
+Describe = Callable[[Path], AbstractAsyncContextManager[HostileTarget]]
+WRITTEN_LOG = "server.log"
 
 
-@pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostileTarget]:
-    folder = tmp_path_factory.mktemp("hostile")
-    ready, stop, made = threading.Event(), asyncio.Event(), list[PlaneWorld]()
-    loops = list[asyncio.AbstractEventLoop]()
-
-    async def serve() -> None:
-        async with PlaneWorld(folder).served() as world:
-            made.append(world)
-            loops.append(asyncio.get_running_loop())
-            ready.set()
-            await stop.wait()
-
-    handler = logging.FileHandler(folder / "server.log")
-    handler.setFormatter(JsonLines())
-    logging.getLogger("hotset").addHandler(handler)
-    thread = threading.Thread(target=lambda: uvloop.run(serve()))
-    thread.start()
-    assert ready.wait(20)
-    (world,) = made
-
-    def written() -> list[str]:
-        world.log.flush()
-        return [
-            world.log.path.read_text(),
-            (folder / "server.log").read_text(),
-            world.metrics.text().decode(),
-        ]
-
-    yield HostileTarget(
-        port=world.port,
-        token=token_of("acme"),
-        own_model="support",
-        own_adapter="acme/support",
-        own_numbers=(1, 2),
-        foreign_names=FOREIGN,
-        internal_names=(str(engine_name(ROUTES["acme/support"])), str(ROUTES["acme/support"].digest), str(BASE)),
-        secrets=("globex", "initech", "contracts", "tps-reports", "hs-", str(folder)),
-        written=written,
+@asynccontextmanager
+async def scripted_plane(folder: Path) -> AsyncIterator[HostileTarget]:
+    """The tenant plane alone, over a scripted agent."""
+    routes = {
+        name: adapter_route(*name.split("/")) for name in ("globex/contracts", "initech/tps-reports", "acme/support")
+    }
+    own = routes.pop("acme/support")
+    foreign = (
+        text
+        for name, route in routes.items()
+        for text in (name.split("/")[1], name, str(engine_name(route)), str(route.digest))
     )
-    loops[0].call_soon_threadsafe(stop.set)
-    thread.join(20)
-    logging.getLogger("hotset").removeHandler(handler)
-    handler.close()
-    assert not thread.is_alive()
+    async with PlaneWorld(folder).served() as world:
+
+        def written() -> list[str]:
+            world.log.flush()
+            return [world.log.path.read_text(), (folder / WRITTEN_LOG).read_text(), world.metrics.text().decode()]
+
+        yield HostileTarget(
+            port=world.port,
+            token=token_of("acme"),
+            own_model="support",
+            own_adapter="acme/support",
+            own_numbers=(1, 2),
+            foreign_names=tuple(foreign),
+            internal_names=(str(engine_name(own)), str(own.digest), str(BASE)),
+            secrets=("globex", "initech", "contracts", "tps-reports", "hs-", str(folder)),
+            written=written,
+        )
+
+
+@asynccontextmanager
+async def whole_server(folder: Path) -> AsyncIterator[HostileTarget]:
+    """A server as `hotset serve` runs it: real store, real agent, an engine process."""
+    adapters = {"acme": ("support",), "globex": ("contracts",), "initech": ("tps-reports",)}
+    async with live_server(folder, adapters, EngineSettings(kind="instant")) as live:
+        server = live.server
+        snapshot = server.tenant_app.snapshot
+        by_owner = {record.owner: record for record in snapshot.versions.values()}
+        own = by_owner.pop("acme")
+        foreign = (
+            text
+            for record in by_owner.values()
+            for text in (record.name, str(record.ref.adapter), str(engine_name(record.route)), str(record.digest))
+        )
+
+        def written() -> list[str]:
+            server.request_log.flush()
+            log = server.request_log.path.read_text()
+            return [log, (folder / WRITTEN_LOG).read_text(), server.metrics.text().decode()]
+
+        yield HostileTarget(
+            port=live.port,
+            token=live.tokens["acme"],
+            own_model="support",
+            own_adapter="acme/support",
+            own_numbers=(1,),
+            foreign_names=tuple(foreign),
+            internal_names=(str(engine_name(own.route)), str(own.digest), str(own.base)),
+            secrets=("globex", "initech", "contracts", "tps-reports", "hs-", str(folder)),
+            written=written,
+        )
+
+
+@pytest.fixture(scope="module", params=[scripted_plane, whole_server], ids=["scripted", "whole"])
+def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostileTarget]:
+    """A tenant plane served by another thread's event loop."""
+    describe: Describe = request.param
+    folder = tmp_path_factory.mktemp("hostile")
+    handler = logging.FileHandler(folder / WRITTEN_LOG, delay=True)
+    with ThreadPoolExecutor(1) as pool:
+        serving = Serving(describe, folder)
+        ended = pool.submit(lambda: uvloop.run(serving.run()))
+        try:
+            described = serving.described.result(timeout=120)
+            # From here on: what starting wrote is the operator's own.
+            handler.setFormatter(JsonLines())
+            handler.stream = handler._open()
+            logging.getLogger("hotset").addHandler(handler)
+            yield described
+        finally:
+            logging.getLogger("hotset").removeHandler(handler)
+            handler.close()
+            serving.stop()
+            ended.result(timeout=60)
+
+
+class Serving:
+    """A target that is served until it is told to stop."""
+
+    def __init__(self, describe: Describe, folder: Path) -> None:
+        self._describe = describe
+        self._folder = folder
+        self._stop = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.described: Future[HostileTarget] = Future()
+
+    async def run(self) -> None:
+        """Serve."""
+        self._loop = asyncio.get_running_loop()
+        try:
+            async with self._describe(self._folder) as target:
+                self.described.set_result(target)
+                await self._stop.wait()
+        except BaseException as error:
+            if not self.described.done():
+                self.described.set_exception(error)
+            raise
+
+    def stop(self) -> None:
+        """Stop, from another thread."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stop.set)
 
 
 def test_foreign_missing_and_malformed_names_are_one_and_the_same_answer(target: HostileTarget) -> None:

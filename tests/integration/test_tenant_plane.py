@@ -251,7 +251,7 @@ def test_older_snapshots_are_ignored_and_running_answers_keep_their_route(tmp_pa
     async def story() -> None:
         async with PlaneWorld(tmp_path, snapshot=three_tenants(epoch=5)).served() as world, world.client() as client:
             world.app.apply(three_tenants(epoch=4, keys=()))
-            assert world.app.epoch == 5
+            assert world.app.snapshot.epoch == 5
             world.agent.step_s = 0.02
             stream = await client.chat.completions.create(model="support", messages=user("pieces=5"), stream=True)
             world.app.apply(three_tenants(epoch=6, keys=()))

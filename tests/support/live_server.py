@@ -85,7 +85,7 @@ async def live_server(
                 declared = await declare(server.control, LOCAL_ADMIN, settings.desired)
                 assert not declared.failed, declared.failed
                 for tenant in adapters:
-                    issued = await server.control.tenancy.issue_key(LOCAL_ADMIN, TenantId(tenant))
+                    issued = await server.control.keys.issue(LOCAL_ADMIN, TenantId(tenant))
                     live.tokens[tenant] = issued.token
                 async with asyncio.timeout(120):
                     await live.agent.wait_ready()

@@ -107,9 +107,9 @@ class TenantApp:
             await self._live(receive, send)
 
     @property
-    def epoch(self) -> int:
-        """The epoch of the snapshot in use; 0 before the first."""
-        return self._plane.snapshot.epoch
+    def snapshot(self) -> RoutingSnapshot:
+        """The snapshot in use; its epoch is 0 before the first."""
+        return self._plane.snapshot
 
     @property
     def num_in_flight(self) -> int:

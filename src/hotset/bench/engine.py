@@ -16,6 +16,7 @@ from hotset.bench.children import Nursery
 from hotset.bench.engine_batch import KINDS, Batch, BatchTime, Kind, SideAdapter, SideSetup, make_batch
 from hotset.bench.engine_sides import HOTSET, PEFT, VLLM, EngineSide, only, start_all
 from hotset.bench.gateway_sides import PeerSettings
+from hotset.bench.procfs import machine_words
 from hotset.bench.random_adapters import RANK_MAX, write_mix
 from hotset.bench.report import Column, Report, Row, Section
 from hotset.bench.rounds import Outcomes, interleave, over_rounds, ratio_over_rounds
@@ -65,7 +66,7 @@ def run(settings: Settings, say: Callable[[str], None] = lambda _: None) -> Repo
         EngineUnavailableError: Hotset's own engine, or a side under way, failed.
         VersionRefusedError: the base or an adapter of the folder is not one that is served.
     """
-    clock = SystemClock()
+    clock, machine = SystemClock(), machine_words()
     base = read_base_folder(settings.base_folder, BaseName("bench"), ())
     with tempfile.TemporaryDirectory(prefix="hotset-bench-") as folder, Nursery(Path(folder), clock) as nursery:
         adapters = _adapters(settings, base, Path(folder) / "adapters", say)
@@ -79,7 +80,8 @@ def run(settings: Settings, say: Callable[[str], None] = lambda _: None) -> Repo
         peers = PeerSettings(settings.peers_dir.absolute(), settings.requirements_dir, settings.install_peers)
         sides, absent = start_all(nursery, setup, peers if settings.with_peers else None, clock, say)
         outcomes = _measure(settings, sides, tuple(a.name for a in adapters), base.shape.vocab_size, say)
-    return build_report(settings, {side.name: side.version for side in sides}, absent, outcomes)
+    versions = {side.name: side.version for side in sides}
+    return build_report(settings, versions, absent, outcomes, machine=machine)
 
 
 def _adapters(settings: Settings, base: BaseVersion, made: Path, say: Callable[[str], None]) -> tuple[SideAdapter, ...]:
@@ -147,7 +149,12 @@ def _measure(
 
 
 def build_report(
-    settings: Settings, versions: dict[str, str], absent: dict[str, str], outcomes: Outcomes[BatchTime]
+    settings: Settings,
+    versions: dict[str, str],
+    absent: dict[str, str],
+    outcomes: Outcomes[BatchTime],
+    *,
+    machine: str = "",
 ) -> Report:
     """Return the report of a run.
 
@@ -156,12 +163,14 @@ def build_report(
         versions: The sides measured, in order, with their versions.
         absent: The sides that were not, and why.
         outcomes: Every block's outcome.
+        machine: Where, as words.
     """
 
     def rates(side: str, load: str) -> dict[int, float]:
         return {number: taken.tokens_per_s for number, taken in outcomes.rounds(side, load).items()}
 
     setting = {
+        "machine": machine,
         "base": f"{settings.base_folder.name}, bfloat16, {settings.num_threads} threads a side",
         "batches": f"{settings.prompt_tokens} prompt tokens, {settings.new_tokens} generated a row, prefill included",
         "rounds": f"{settings.rounds}, sides interleaved, the sides not asked stopped",

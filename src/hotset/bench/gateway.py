@@ -28,7 +28,7 @@ from hotset.bench.gateway_sides import (
 )
 from hotset.bench.load import Job, Outcome
 from hotset.bench.peers import GATEWAY_PEERS
-from hotset.bench.procfs import CpuTime, tree_cpu
+from hotset.bench.procfs import CpuTime, machine_words, tree_cpu
 from hotset.bench.report import Report
 from hotset.bench.rounds import Outcomes, interleave
 from hotset.core.clock import SystemClock
@@ -94,6 +94,7 @@ def run(settings: Settings, say: Callable[[str], None] = lambda _: None) -> Repo
     Raises:
         EngineUnavailableError: the upstream, Hotset or the load generator did not run.
     """
+    setting = {"machine": machine_words(), **settings_words(settings)}
     with (
         tempfile.TemporaryDirectory(prefix="hotset-bench-") as folder,
         Nursery(Path(folder), SystemClock()) as nursery,
@@ -101,7 +102,7 @@ def run(settings: Settings, say: Callable[[str], None] = lambda _: None) -> Repo
         sides, absent = _start(nursery, settings, say)
         outcomes = _measure(sides, settings, say)
         appendix = _profile(sides[HOTSET], settings, say) if settings.profile else ""
-    return build_report(tuple(sides), absent, outcomes, settings_words(settings), appendix=appendix)
+    return build_report(tuple(sides), absent, outcomes, setting, appendix=appendix)
 
 
 def settings_words(settings: Settings) -> dict[str, str]:

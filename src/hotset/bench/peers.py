@@ -90,7 +90,7 @@ def install(peer: Peer, peers_dir: Path, requirements_dir: Path, say: Callable[[
     """
     listed = requirements_dir / peer.requirements
     if not listed.exists():
-        raise NotFoundError(f"{listed} is missing: run from a checkout, or pass --requirements-dir")
+        raise NotFoundError(f"{listed} is missing: run the bench from a checkout's folder")
     if peer is LITELLM and f"litellm=={_LITELLM_REFUSED}" in listed.read_text():
         raise NotFoundError(f"{listed} names LiteLLM {_LITELLM_REFUSED}, which was reported as compromised")
     folder = peers_dir / peer.name

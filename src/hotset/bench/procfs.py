@@ -1,4 +1,4 @@
-"""Processor time of a child and its descendants, from Linux's ``/proc``."""
+"""Processor time of a child and its descendants, and what the processor is, from Linux's ``/proc``."""
 
 import os
 from dataclasses import dataclass
@@ -57,3 +57,11 @@ def tree_cpu(root: int, proc: Path = Path("/proc")) -> CpuTime:
         below += seconds[pid]
         waiting.extend(children.get(pid, ()))
     return CpuTime(seconds[root], below)
+
+
+def machine_words(proc: Path = Path("/proc")) -> str:
+    """Return the processor's name, how many of them there are, and the load over the last minute."""
+    lines = (proc / "cpuinfo").read_text().splitlines()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    load = (proc / "loadavg").read_text().split()[0]
+    return f"{len(names)} x {names[0] if names else 'unnamed processor'}, load {load} before the run"

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from hotset.bench.procfs import CpuTime, parse_stat, tree_cpu
+from hotset.bench.procfs import CpuTime, machine_words, parse_stat, tree_cpu
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -26,3 +26,11 @@ def test_the_tree_is_the_process_and_all_below_it(tmp_path: Path) -> None:
     assert tree_cpu(10, tmp_path).since(CpuTime(0.5, 2.0)).total_s == pytest.approx(4.5)
     with pytest.raises(ProcessLookupError):
         tree_cpu(99, tmp_path)
+
+
+def test_the_machine_is_named(tmp_path: Path) -> None:
+    (tmp_path / "cpuinfo").write_text("processor : 0\nmodel name\t: Fast 9\n\nprocessor : 1\nmodel name\t: Fast 9\n")
+    (tmp_path / "loadavg").write_text("1.50 1.00 0.50 1/2 3\n")
+    assert machine_words(tmp_path) == "2 x Fast 9, load 1.50 before the run"
+    (tmp_path / "cpuinfo").write_text("")
+    assert "unnamed processor" in machine_words(tmp_path)

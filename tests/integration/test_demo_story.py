@@ -127,4 +127,4 @@ def test_refusals_that_can_be_told_apart_end_the_story(plane: TenantPlane) -> No
 
 
 def test_the_python_to_paste_is_a_program(plane: TenantPlane) -> None:
-    compile(python_lines(plane.base_url, "hs_x", "support"), "pasted", "exec")
+    assert compile(python_lines(plane.base_url, "hs_x", "support"), "pasted", "exec")

@@ -7,7 +7,7 @@ from tests.tidy.tree import FunctionNode, SourceFile, sources, texts
 
 BANNED_IN_NAMES = {"manager", "helper", "helpers", "utils", "util", "data", "info", "common"}
 #: Words of libraries that call us by them, which are not ours to choose.
-NOT_OURS = {"data_received"}
+NOT_OURS = {"data_received", "get_extra_info", "write", "writelines"}
 BANNED_VERBS = {"process"}
 #: Each has a class or a bracket within, so that this file does not find itself.
 HOSTS = r"py[p]i\.org|python[h]osted\.org|registry\.npm[j]s|download\.py[t]orch\.org"

@@ -78,7 +78,7 @@ class TokenLogprob(msgspec.Struct, frozen=True, array_like=True):
 
     token: str
     #: The token's own bytes, which need not be valid UTF-8 on their own.
-    data: bytes
+    content: bytes
     logprob: float
     top: tuple["TokenLogprob", ...] = ()
 

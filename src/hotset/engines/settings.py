@@ -1,6 +1,6 @@
 """The engine's settings, filled by `cli.config`: every limit has a default, a least and a greatest value."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -27,8 +27,9 @@ BOUNDS: dict[str, tuple[float, float]] = {
 class EngineSettings:
     """How every base's engine is run."""
 
-    #: ``embedded`` computes with PyTorch; ``instant`` answers canned text at once, for benchmarks of the rest.
-    kind: Literal["embedded", "instant"] = "embedded"
+    #: ``embedded`` computes with PyTorch; ``instant`` answers canned text at once (``instant_stepwise`` one
+    #: token a step), for benchmarks of the rest.
+    kind: Literal["embedded", "instant", "instant_stepwise"] = "embedded"
     #: Distinct adapters loaded at once.
     num_slots: int = 8
     #: Largest rank of an adapter; slots are allocated at this rank.
@@ -61,5 +62,5 @@ class EngineSettings:
 
     def proof_spec(self, base: BaseVersion, folder: Path) -> EngineSpec:
         """Return the same for the engine of one proof: one slot, and no more memory than a proof needs."""
-        small = {"num_slots": 1, "num_sequences_max": 4, "kv_bytes_max": min(self.kv_bytes_max, 256 * _MIB)}
-        return EngineSpec(base=base, base_folder=str(folder), **(asdict(self) | small))
+        kv_bytes_max = min(self.kv_bytes_max, 256 * _MIB)
+        return replace(self, num_slots=1, num_sequences_max=4, kv_bytes_max=kv_bytes_max).spec(base, folder)

@@ -98,7 +98,7 @@ ENDPOINTS = {endpoint.path: endpoint for endpoint in (CHAT, COMPLETION)}
 
 
 def _chat_token(token: TokenLogprob) -> dict[str, object]:
-    return {"token": token.token, "logprob": _finite(token.logprob), "bytes": list(token.data)}
+    return {"token": token.token, "logprob": _finite(token.logprob), "bytes": list(token.content)}
 
 
 def _finite(logprob: float) -> float:

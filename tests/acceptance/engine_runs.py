@@ -114,7 +114,7 @@ class Runner:
                 continue
             if isinstance(event, Delta):
                 answer.text += event.text
-                answer.tokens += [entry.data for entry in event.logprobs or () if entry.data]
+                answer.tokens += [entry.content for entry in event.logprobs or () if entry.content]
                 if event.finish_reason == "stop":
                     answer.tokens.append(END)
             elif isinstance(event, Finished | Failed):

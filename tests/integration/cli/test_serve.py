@@ -19,7 +19,6 @@ from hotset.core.errors import ServerUnreachableError
 from tests.support.adapters import BASE_NAME
 from tests.support.server import RunningServer, bare_server, running_server, write_config, write_world
 
-
 Revive = Callable[..., AbstractContextManager[RunningServer]]
 
 

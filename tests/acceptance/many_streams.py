@@ -1,7 +1,7 @@
 """1,000 concurrent streams over three tenants, a tenth cut off by their clients: nothing leaks, no route is wrong.
 
 ``python -m tests.acceptance.many_streams [--requests N] [--seed S]``: a whole server over real sockets with the
-embedded engine in float32. Each stream's text is compared with the same model's answer alone. Afterwards leases, requests in
+embedded engine in float32. Each stream is compared with the same model asked alone. Afterwards leases, requests in
 flight, KV blocks, tasks and file handles are back where they were. Exit status 0 where all of that holds.
 """
 

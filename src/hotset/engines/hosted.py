@@ -48,6 +48,7 @@ from hotset.engines.wire import (
 _log = logging.getLogger(__name__)
 _LAST_WORDS_CHARS = 4000
 _STOP_TIMEOUT_S = 5.0
+_LAST = (Finished, Failed)
 #: The errors a reply may carry; anything else is an engine that is not in order.
 _REPLY_ERRORS: dict[str, type[HotsetError]] = {
     error.code: error for error in (LoadFailedError, ContextLengthExceededError, EngineUnavailableError)
@@ -65,12 +66,14 @@ class HostedStream:
         self._ended = False
 
     def push(self, event: EngineEvent) -> None:
-        """Add one event; the connection calls this."""
+        """Add one event; the connection calls this, once a token, so it does little."""
         self._ready.append(event)
-        if isinstance(event, Finished | Failed):
+        if isinstance(event, _LAST):
             self._ended = True
-        if self._reader is not None and not self._reader.done():
-            self._reader.set_result(None)
+            self._engine.forget(self._request_id)
+        reader, self._reader = self._reader, None
+        if reader is not None and not reader.done():
+            reader.set_result(None)
 
     async def events(self) -> list[EngineEvent]:
         """Return the events that are ready, waiting for the first; an empty list after the last one."""
@@ -78,10 +81,7 @@ class HostedStream:
             if self._ended:
                 return []
             self._reader = asyncio.get_running_loop().create_future()
-            try:
-                await self._reader
-            finally:
-                self._reader = None
+            await self._reader
         ready = list(self._ready)
         self._ready.clear()
         return ready
@@ -234,7 +234,9 @@ class HostedEngine(asyncio.Protocol):
             match self._decoder.decode(body):
                 case Events(events):
                     for event in events:
-                        self._deliver(event)
+                        stream = self._streams.get(event.request_id)
+                        if stream is not None:  # an aborted request's last events have no reader
+                            stream.push(event)
                 case Reply() as reply:
                     call = self._calls.pop(reply.call_id, None)
                     if call is not None and not call.done():
@@ -243,14 +245,6 @@ class HostedEngine(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail whatever waits: the engine is gone."""
         self._lose(exc)
-
-    def _deliver(self, event: EngineEvent) -> None:
-        if isinstance(event, Finished | Failed):
-            stream = self._streams.pop(event.request_id, None)
-        else:
-            stream = self._streams.get(event.request_id)
-        if stream is not None:  # an aborted request's last events have no reader
-            stream.push(event)
 
     def _lose(self, exc: Exception | None) -> None:
         if self._gone.is_set():
@@ -262,7 +256,7 @@ class HostedEngine(asyncio.Protocol):
             if not call.done():
                 call.set_exception(EngineUnavailableError("the engine is gone"))
         self._calls.clear()
-        for request_id, stream in self._streams.items():
+        for request_id, stream in list(self._streams.items()):
             stream.push(Failed(request_id, "engine_failed", "the engine is gone"))
         self._streams.clear()
 

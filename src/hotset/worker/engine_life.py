@@ -108,8 +108,10 @@ class EngineLife:
         self._tell(Requested(request, name))
         lane: Lane = "hot" if dispatched.done() else "loading"
         try:
-            async with asyncio.timeout(self._settings.load_timeout_s):
-                await dispatched
+            if lane == "loading":
+                async with asyncio.timeout(self._settings.load_timeout_s):
+                    await dispatched
+            dispatched.result()
         except TimeoutError as error:
             self._tell(Released(request))
             raise LoadFailedError("The adapter was not ready in time.") from error

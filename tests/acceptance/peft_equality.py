@@ -21,13 +21,13 @@ from pathlib import Path
 import torch
 from churn import Churn
 from engine_runs import Answer, Question, Runner, prepare_load
-from hotset.engines.embedded.engine import EmbeddedEngine
 from reference import Reference, ReferenceAnswer, compare
 from rich.console import Console
 from rich.table import Table
 
 from hotset.core.ids import BaseName
 from hotset.core.messages import AdapterLoad
+from hotset.engines.embedded.engine import EmbeddedEngine
 from hotset.engines.embedded.settings import EmbeddedSettings
 from hotset.storage.base_files import read_base_folder
 

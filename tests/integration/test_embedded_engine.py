@@ -128,7 +128,8 @@ def test_stop_strings_end_the_text_before_them(driver: Driver) -> None:
 def test_text_is_whole_characters_at_every_delta(driver: Driver) -> None:
     sampling = Sampling(temperature=1.5, seed=1, max_tokens=100, logprobs=0, ignore_eos=True)
     answer = driver.run([generate("a", None, sampling, prompts=(_PROMPT,))])[0]
-    content = b"".join(each.content for delta in answer.deltas for each in delta.logprobs or () if each.content[:2] != b"<|")
+    tokens = [each.content for delta in answer.deltas for each in delta.logprobs or ()]
+    content = b"".join(token for token in tokens if token[:2] != b"<|")
     whole = content.decode(errors="replace")
     assert answer.text() in (whole, whole.removesuffix("�"))
 

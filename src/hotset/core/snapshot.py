@@ -32,7 +32,7 @@ class AliasEntry:
     #: The active version's route, or the base's; None while an adapter has no active version.
     active: Route | None
     #: Versions that ``alias@N`` may name (canary, active, standby), by number.
-    numbered: Mapping[int, Route] = field(default_factory=dict)
+    numbered: Mapping[int, Route] = field(default_factory=dict[int, Route])
     base_name: BaseName | None = None
     adapter: AdapterId | None = None
     #: Wall-clock seconds, for display.
@@ -45,13 +45,15 @@ class RoutingSnapshot:
 
     epoch: int = 0
     #: Hex SHA-256 of the whole token to its key.
-    keys: Mapping[str, KeyEntry] = field(default_factory=dict)
+    keys: Mapping[str, KeyEntry] = field(default_factory=dict[str, KeyEntry])
     #: Tenants that may call; suspended and removed ones are not in it.
     tenants: frozenset[TenantId] = frozenset()
-    aliases: Mapping[tuple[TenantId, Alias], AliasEntry] = field(default_factory=dict)
+    aliases: Mapping[tuple[TenantId, Alias], AliasEntry] = field(
+        default_factory=dict[tuple[TenantId, Alias], AliasEntry]
+    )
     #: Versions that may be loaded, each with the approval that says so.
-    versions: Mapping[EngineName, VersionRecord] = field(default_factory=dict)
-    bases: Mapping[Digest, BaseVersion] = field(default_factory=dict)
+    versions: Mapping[EngineName, VersionRecord] = field(default_factory=dict[EngineName, VersionRecord])
+    bases: Mapping[Digest, BaseVersion] = field(default_factory=dict[Digest, BaseVersion])
 
 
 class SnapshotHolder(Protocol):

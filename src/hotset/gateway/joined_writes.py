@@ -65,6 +65,6 @@ class JoinedWrites(asyncio.Transport):
         return self._transport.get_extra_info(name, default)
 
 
-def _is_final_head(data: bytes) -> bool:
+def _is_final_head(content: bytes) -> bool:
     """Whether the head is an answer's own, not an interim one, which the peer waits for."""
-    return data.endswith(_HEAD_ENDS) and not data.startswith(_CONTINUE)
+    return content.endswith(_HEAD_ENDS) and not content.startswith(_CONTINUE)

@@ -55,8 +55,8 @@ def test_a_head_without_a_body_goes_out_when_flushed_or_closed() -> None:
 
 def test_an_interim_head_and_bodies_are_never_held() -> None:
     transport, told = joined()
-    for data in (b"HTTP/1.1 100 Continue\r\n\r\n", b"2\r\n{}\r\n\r\n", b"HTTP/1.1 is a text"):
-        transport.write(data)
+    for content in (b"HTTP/1.1 100 Continue\r\n\r\n", b"2\r\n{}\r\n\r\n", b"HTTP/1.1 is a text"):
+        transport.write(content)
     assert told == [b"HTTP/1.1 100 Continue\r\n\r\n", b"2\r\n{}\r\n\r\n", b"HTTP/1.1 is a text"]
 
 

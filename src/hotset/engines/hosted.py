@@ -109,6 +109,8 @@ class HostedEngine(asyncio.Protocol):
         self._calls: dict[int, asyncio.Future[Reply]] = {}
         self._next_call = 1
         self._streams: dict[RequestId, HostedStream] = {}
+        #: Frames that go out at the end of this turn of the event loop.
+        self._outbox: list[bytes] = []
         self._last_words = ""
         self._listener: asyncio.Task[None] | None = None
         self._gone = asyncio.Event()
@@ -182,7 +184,7 @@ class HostedEngine(asyncio.Protocol):
             stream.push(Failed(request.request_id, "engine_failed", "the engine is gone"))
             return stream
         self._streams[request.request_id] = stream
-        self._transport.write(frame(request))
+        self._write(frame(request))
         return stream
 
     async def abort(self, request_id: RequestId) -> None:
@@ -246,6 +248,17 @@ class HostedEngine(asyncio.Protocol):
         """Fail whatever waits: the engine is gone."""
         self._lose(exc)
 
+    def _write(self, message: bytes) -> None:
+        """Send a frame with whatever else this turn of the event loop sends: a system call costs more than a frame."""
+        if not self._outbox:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._outbox.append(message)
+
+    def _flush(self) -> None:
+        assert self._transport is not None
+        self._transport.write(b"".join(self._outbox))
+        self._outbox.clear()
+
     def _lose(self, exc: Exception | None) -> None:
         if self._gone.is_set():
             return
@@ -267,7 +280,7 @@ class HostedEngine(asyncio.Protocol):
         self._next_call += 1
         answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._calls[call_id] = answer
-        self._transport.write(frame(Call(call_id, body)))
+        self._write(frame(Call(call_id, body)))
         try:
             reply = await answer
         finally:

@@ -74,10 +74,12 @@ def prepare_load(folder: Path, base: BaseVersion, salt: str) -> AdapterLoad:
 class Runner:
     """One engine and the requests in it."""
 
-    def __init__(self, engine: StepEngine, prompts: Sequence[str], num_tokens: int) -> None:
+    def __init__(self, engine: StepEngine, prompts: Sequence[str], num_tokens: int, end_token: bytes) -> None:
         self.engine = engine
         self.prompts = prompts
         self.num_tokens = num_tokens
+        #: The text of the base's end-of-sequence token.
+        self.end_token = end_token
         self.running: dict[RequestId, Answer] = {}
         self._count = 0
 
@@ -115,8 +117,9 @@ class Runner:
             if isinstance(event, Delta):
                 answer.text += event.text
                 answer.tokens += [entry.content for entry in event.logprobs or () if entry.content]
-                if event.finish_reason == "stop":
-                    answer.tokens.append(END)
+                if event.finish_reason == "stop":  # the end token may or may not come with the logprobs
+                    kept = answer.tokens[:-1] if answer.tokens[-1:] == [self.end_token] else answer.tokens
+                    answer.tokens = [*kept, END]
             elif isinstance(event, Finished | Failed):
                 answer.is_done = True
                 answer.failure = event.message if isinstance(event, Failed) else None

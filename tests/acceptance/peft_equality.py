@@ -77,10 +77,13 @@ class Equality:
 
 
 def compute_reference(
-    base: Path, adapters: dict[str, Path], prompts: list[str], num_tokens: int, say: Callable[[str], None]
+    reference: Reference,
+    adapters: dict[str, Path],
+    prompts: list[str],
+    num_tokens: int,
+    say: Callable[[str], None],
 ) -> dict[tuple[str | None, int], ReferenceAnswer]:
     """Return the reference answer of every adapter, and of the base (None), to every prompt."""
-    reference = Reference(base)
     answers: dict[tuple[str | None, int], ReferenceAnswer] = {}
     for adapter, folder in [(None, None), *adapters.items()]:
         model = reference.open(folder)
@@ -200,11 +203,13 @@ def main() -> int:
     base = read_base_folder(args.base, BaseName("smollm2"), (DECLARED_BASE,))
     loads = {adapter: [prepare_load(folder, base, salt) for salt in "ab"] for adapter, folder in adapters.items()}
     say(f"{len(adapters)} adapters verified")
-    equality = Equality(compute_reference(args.base, adapters, prompts, args.tokens, say))
+    reference = Reference(args.base)
+    equality = Equality(compute_reference(reference, adapters, prompts, args.tokens, say))
     settings = EmbeddedSettings(
         base_folder=str(args.base), base=base, dtype="float32", num_slots=len(adapters) + 1, num_sequences_max=16
     )
-    runner = Runner(EmbeddedEngine(settings), prompts, args.tokens)
+    end_token = reference.tokenizer.eos_token.encode()
+    runner = Runner(EmbeddedEngine(settings), prompts, args.tokens, end_token)
     say("the engine is up")
     counts = run_phases(runner, equality, loads, args, say)
     if args.json:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils.logging import disable_progress_bar
 
 #: A divergence is no difference where the reference's two best logits lie at most this far apart.
 TIE_LOGITS_MAX = 1e-4
@@ -31,6 +32,7 @@ class Reference:
     """Loads the base once for each adapter and answers prompts with it."""
 
     def __init__(self, base: Path) -> None:
+        disable_progress_bar()
         self.base = base
         self.tokenizer: Any = AutoTokenizer.from_pretrained(base)
         self._bytes_of = _byte_table()

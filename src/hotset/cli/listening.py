@@ -36,6 +36,15 @@ def bind_tcp(host: str, port: int, setting: str) -> socket.socket:
     return bound
 
 
+def free_port(host: str, wanted: int) -> int:
+    """Return `wanted` if it can be listened on now, else 0, by which the system chooses."""
+    try:
+        bind_tcp(host, wanted, "port").close()
+    except ConfigError:
+        return 0
+    return wanted
+
+
 def bind_unix(path: Path) -> socket.socket:
     """Return a Unix socket bound at `path`, readable by its owner alone; one left by a former life is replaced.
 

@@ -14,6 +14,7 @@ import uvloop
 
 from hotset.cli.banner import tell_declared, tell_draining, tell_started
 from hotset.cli.demo.run import DEFAULT_HOME, DemoOptions, run_demo
+from hotset.cli.listening import free_port
 from hotset.cli.output import console
 from hotset.cli.serve import Told, serve
 from hotset.cli.server_process import ServerProcess, server_process
@@ -77,13 +78,14 @@ def demo(
     once: Annotated[bool, typer.Option("--once", help="End after the story instead of serving on.")] = False,
     folder: Annotated[Path, typer.Option(help="Where the demo keeps its state.")] = DEFAULT_HOME,
     adapters: Annotated[Path | None, typer.Option(help="The example adapters; found in a clone.")] = None,
-    port: Port = 8080,
+    port: Annotated[int, typer.Option(help="Of the tenant plane; another one where it is taken.")] = 8080,
 ) -> None:
     """Serve several tenants' adapters over one base, and show who gets what."""
 
     @contextlib.contextmanager
     def start(home: Path) -> Generator[ServerProcess]:
-        with server_process(home, CLOCK, flags=("--port", str(port or 0), "--admin-port", "0")) as server:
+        wanted = free_port("127.0.0.1", port)
+        with server_process(home, CLOCK, flags=("--port", str(wanted), "--admin-port", "0")) as server:
             yield server
 
     try:

@@ -112,6 +112,8 @@ class Server:
             (admin_server(self._admin_app(is_local=True)), local),
         ]
         tasks = [asyncio.create_task(_serve(server, bound)) for server, bound in servers]
+        for task in tasks:
+            task.add_done_callback(_report_end)
         addresses = Addresses(address_of(tenant), address_of(admin), os.getpid())
         try:
             await asyncio.gather(*(server.has_started.wait() for server, _ in servers))
@@ -185,6 +187,11 @@ async def _serve(server: QuietServer, bound: socket.socket) -> None:
         await server.serve(sockets=[bound])
     finally:
         bound.close()
+
+
+def _report_end(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.critical("a listener ended by itself", exc_info=error)
 
 
 def _stop_on_signals() -> asyncio.Event:

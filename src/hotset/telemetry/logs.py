@@ -11,7 +11,9 @@ from typing import TextIO
 
 import msgspec
 
-_TOKEN = re.compile(r"\bhs_[A-Za-z0-9_-]{4,}|(?i:bearer)\s+\S+")
+from hotset.telemetry.names import LOG_EXTRAS
+
+_TOKEN = re.compile(r"\bhso?_[A-Za-z0-9_-]{4,}|(?i:bearer)\s+\S+")
 _FIELD = "request_id"
 
 
@@ -31,9 +33,7 @@ class JsonLines(logging.Formatter):
             "room": record.name,
             "message": redact(record.getMessage()),
         }
-        request_id = getattr(record, _FIELD, None)
-        if request_id is not None:
-            line[_FIELD] = str(request_id)
+        line |= {name: redact(str(getattr(record, name))) for name in LOG_EXTRAS if hasattr(record, name)}
         if record.exc_info:
             line["error"] = redact(self.formatException(record.exc_info))
         return msgspec.json.encode(line).decode()

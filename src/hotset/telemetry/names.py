@@ -94,8 +94,11 @@ METRICS: tuple[MetricName, ...] = (
 #: Upper edges of rank classes; a label holds the class, never the rank itself.
 RANK_CLASSES: tuple[int, ...] = (8, 16, 32, 64, 128)
 
-#: Fields of a structured log line that Hotset sets; the message and its level come beside them.
-LOG_FIELDS: tuple[str, ...] = ("at", "level", "room", "message", "request_id", "error")
+#: What a log line may say beside its message, where the record carries it.
+LOG_EXTRAS: tuple[str, ...] = ("request_id", "base", "engine", "slots", "version", "tier", "seconds", "reason")
+
+#: Fields of a structured log line.
+LOG_FIELDS: tuple[str, ...] = ("at", "level", "room", "message", *LOG_EXTRAS, "error")
 
 
 def rank_class(rank: int) -> str:

@@ -89,18 +89,14 @@ def test_the_same_file_gives_the_same_bytes(tmp_path: Path, gguf: tuple[Path, st
     }
 
 
-def test_the_weights_are_what_transformers_reads_from_the_same_file(
-    tmp_path: Path, gguf: tuple[Path, str]
-) -> None:
+def test_the_weights_are_what_transformers_reads_from_the_same_file(tmp_path: Path, gguf: tuple[Path, str]) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     build_base(tmp_path / "base", gguf[0], expected_sha256=gguf[1])
 
     ours = AutoModelForCausalLM.from_pretrained(tmp_path / "base", dtype=torch.float32).state_dict()
-    theirs = AutoModelForCausalLM.from_pretrained(
-        tmp_path, gguf_file="tiny.gguf", dtype=torch.float32
-    ).state_dict()
+    theirs = AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file="tiny.gguf", dtype=torch.float32).state_dict()
     assert set(ours) == set(theirs)
     for name, weights in theirs.items():
         assert torch.equal(ours[name].bfloat16(), weights.bfloat16()), name

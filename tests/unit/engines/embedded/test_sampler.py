@@ -185,3 +185,25 @@ def test_a_row_that_is_not_finite_fails_alone(bad: float, temperature: float) ->
     assert first.token == expected
     assert failed.token is None
     assert last.token is not None
+
+
+@pytest.mark.parametrize("top_p", [1e-300, 5e-324, 1e-46])
+def test_a_top_p_that_float32_can_not_hold_keeps_the_likeliest(top_p: float) -> None:
+    """Where nothing is kept there is nothing to draw from, and an id past the vocabulary ends the engine."""
+    for fields in ({"top_k": 0}, {"top_k": 3}):
+        logits = make_logits()
+        (sampled,) = sample(logits.clone(), [start(temperature=2.0, top_p=top_p, min_p=0.5, **fields)])
+        assert sampled.token == int(logits.argmax())
+
+
+@pytest.mark.parametrize("fields", [{}, {"top_p": 0.5}, {"min_p": 0.1}, {"presence_penalty": -2.0}])
+def test_a_penalty_that_enlarges_huge_logits_stays_in_the_vocabulary(fields: dict[str, Any]) -> None:
+    logits = torch.full((2, _VOCAB), -1e37)
+    logits[:, :2] = torch.tensor([3e37, 3e37])
+    neighbour = make_logits()[0]
+    logits[1] = neighbour
+    state = start(temperature=1.0, repetition_penalty=0.01, prompt=(0, 1), **fields)
+    state.note(0)
+    huge, beside = sample(logits, [state, start(temperature=0.0)])
+    assert huge.token in {0, 1}
+    assert beside.token == int(neighbour.argmax())

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import torch
 
 from hotset.core.ids import EngineName
-from hotset.engines.embedded.lora_pool import LoraPool, LoraTerm
+from hotset.engines.embedded.lora_pool import LoraPool
+from hotset.engines.embedded.lora_product import LoraTerm, LoraTerms
 from hotset.engines.embedded.scheduler import Chunk, Sequence, StepPlan
 
 
@@ -60,6 +61,7 @@ class BatchBuilder:
 
     def __init__(self, pool: LoraPool, *, block_size: int, dtype: torch.dtype) -> None:
         self._pool = pool
+        self._terms = LoraTerms(pool)
         self._block_size = block_size
         self._dtype = dtype
 
@@ -98,7 +100,7 @@ class BatchBuilder:
             slots=None,
             decode=None,
             prefills=(PrefillPart(0, length, 0, None),),
-            lora=() if name is None else (self._pool.uniform_term(0, length, name),),
+            lora=() if name is None else (self._terms.uniform(0, length, name),),
         )
 
     def _order(self, sequence: Sequence) -> int:
@@ -128,10 +130,12 @@ class BatchBuilder:
 
     def _lora(self, decodes: Seq[Sequence], prefills: Seq[Chunk]) -> tuple[LoraTerm, ...]:
         names = [sequence.engine_name for sequence in decodes if sequence.engine_name is not None]
-        terms = self._pool.term(len(decodes) - len(names), names)
+        terms: list[LoraTerm] = []
+        if names:
+            terms.append(self._terms.mixed(len(decodes) - len(names), names))
         row = len(decodes)
         for chunk in prefills:
             if chunk.sequence.engine_name is not None:
-                terms.append(self._pool.uniform_term(row, chunk.num_tokens, chunk.sequence.engine_name))
+                terms.append(self._terms.uniform(row, chunk.num_tokens, chunk.sequence.engine_name))
             row += chunk.num_tokens
         return tuple(terms)

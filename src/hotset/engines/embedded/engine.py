@@ -86,6 +86,7 @@ class EmbeddedEngine:
         self._builder = BatchBuilder(self.pool, block_size=settings.block_size, dtype=dtype)
         self._encoder = PromptEncoder(folder, model_len_max=len_max)
         self._settings = settings
+        self._dtype = dtype
         self._clock = clock or SystemClock()
         self._random = random.Random(settings.seed)  # noqa: S311 -- not a secret
         self._requests: dict[RequestId, list[Choice]] = {}
@@ -124,7 +125,7 @@ class EmbeddedEngine:
             LoadFailedError: bytes other than `load.files` says, or tensors that don't fit.
         """
         with torch.inference_mode():
-            return stage_adapter(load, self._settings.base.shape, self._settings.rank_max, self.pool.dtype)
+            return stage_adapter(load, self._settings.base.shape, self._settings.rank_max, self._dtype)
 
     def place(self, staged: object) -> LoadReport:
         """Copy a staged version into a free slot. Placing what is loaded is a no-op.

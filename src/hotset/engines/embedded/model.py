@@ -9,7 +9,8 @@ from torch.nn import functional
 
 from hotset.engines.embedded.batch import Batch, PrefillPart
 from hotset.engines.embedded.kv_cache import KvCache
-from hotset.engines.embedded.lora_pool import DOWN, GATE_UP, OUT, QKV, add_lora
+from hotset.engines.embedded.lora_pool import DOWN, GATE_UP, OUT, QKV
+from hotset.engines.embedded.lora_product import add_lora
 from hotset.engines.embedded.model_config import ModelConfig
 from hotset.engines.embedded.rope import rope_tables
 from hotset.engines.embedded.weights import LayerWeights, ModelWeights

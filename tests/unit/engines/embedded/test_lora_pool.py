@@ -9,7 +9,8 @@ from hotset.core.base import LINEARS
 from hotset.core.errors import LoadFailedError
 from hotset.core.ids import EngineName
 from hotset.engines.embedded.adapter_files import StagedAdapter
-from hotset.engines.embedded.lora_pool import DOWN, GATE_UP, OUT, QKV, LoraPool, add_lora
+from hotset.engines.embedded.lora_pool import DOWN, GATE_UP, OUT, QKV, LoraPool
+from hotset.engines.embedded.lora_product import LoraTerms, add_lora
 from tests.support.adapters import tiny_base_shape
 
 _SHAPE = tiny_base_shape()
@@ -78,9 +79,9 @@ def test_a_mixed_batch_equals_each_row_alone(site: int, layer: int) -> None:
     x, y = inputs(site, len(rows))
     wanted = expected(site, layer, x, y, rows)
     base_rows = y[:2].clone()
-    terms = pool.term(2, [staged.engine_name for staged in rows if staged is not None])
-    assert len(terms) > 1, "ranks of many adapters are split into several products"
-    add_lora(terms, layer, site, x, y)
+    terms = LoraTerms(pool)
+    names = [staged.engine_name for staged in rows if staged is not None]
+    add_lora([terms.mixed(2, names)], layer, site, x, y)
     torch.testing.assert_close(y, wanted, rtol=1e-4, atol=1e-4)
     assert torch.equal(y[:2], base_rows)
 
@@ -91,19 +92,8 @@ def test_one_adapter_for_all_rows() -> None:
     pool.place(staged)
     x, y = inputs(GATE_UP, 5)
     wanted = expected(GATE_UP, 0, x, y, [None, staged, staged, staged, None])
-    add_lora([pool.uniform_term(1, 3, staged.engine_name)], 0, GATE_UP, x, y)
+    add_lora([LoraTerms(pool).uniform(1, 3, staged.engine_name)], 0, GATE_UP, x, y)
     torch.testing.assert_close(y, wanted, rtol=1e-4, atol=1e-4)
-
-
-def test_half_precision_outputs_take_float32_parts() -> None:
-    pool = make_pool()
-    staged = make_staged(1, 4)
-    pool.place(staged)
-    x, y = inputs(QKV, 1)
-    x, y = x.bfloat16(), y.bfloat16()
-    wanted = expected(QKV, 0, x.float(), y.float(), [staged]).bfloat16()
-    add_lora(pool.term(0, [staged.engine_name]), 0, QKV, x, y)
-    torch.testing.assert_close(y, wanted)
 
 
 @pytest.mark.parametrize("poison", [torch.inf, torch.nan, 3e38])
@@ -111,12 +101,12 @@ def test_a_row_that_overflows_reaches_no_other_row(poison: float) -> None:
     pool = make_pool()
     for staged in (make_staged(1, 4), make_staged(2, 4, fill=3e38), make_staged(3, 4)):
         pool.place(staged)
-    names = [name_of(1), name_of(2), name_of(3)]
+    terms, names = LoraTerms(pool), [name_of(1), name_of(2), name_of(3)]
     x, y = inputs(QKV, 4)
     clean_x, clean_y = x.clone(), y.clone()
-    add_lora(pool.term(1, names), 0, QKV, clean_x, clean_y)
+    add_lora([terms.mixed(1, names)], 0, QKV, clean_x, clean_y)
     x[2] = poison
-    add_lora(pool.term(1, names), 0, QKV, x, y)
+    add_lora([terms.mixed(1, names)], 0, QKV, x, y)
     assert not torch.isfinite(y[2]).all()
     assert torch.equal(y[[0, 1, 3]], clean_y[[0, 1, 3]])
 
@@ -139,6 +129,7 @@ def test_slot_bytes_count_both_halves_of_all_linears() -> None:
 def test_random_loads_and_unloads_keep_every_product_right(seed: int) -> None:
     chance = random.Random(seed)
     pool = make_pool(num_slots=3, rank_max=12)
+    terms = LoraTerms(pool)
     loaded: dict[EngineName, StagedAdapter] = {}
     for number in range(60):
         if pool.spans.is_full or (loaded and chance.random() < 0.4):
@@ -154,5 +145,6 @@ def test_random_loads_and_unloads_keep_every_product_right(seed: int) -> None:
         site = chance.choice(list(_SITES))
         x, y = inputs(site, len(rows), seed=number)
         wanted = expected(site, 1, x, y, list(rows))
-        add_lora(pool.term(0, [staged.engine_name for staged in rows]), 1, site, x, y)
+        if rows:
+            add_lora([terms.mixed(0, [staged.engine_name for staged in rows])], 1, site, x, y)
         torch.testing.assert_close(y, wanted, rtol=1e-4, atol=1e-4)

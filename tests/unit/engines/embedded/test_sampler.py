@@ -190,10 +190,9 @@ def test_a_row_that_is_not_finite_fails_alone(bad: float, temperature: float) ->
 @pytest.mark.parametrize("top_p", [1e-300, 5e-324, 1e-46])
 def test_a_top_p_that_float32_can_not_hold_keeps_the_likeliest(top_p: float) -> None:
     """Where nothing is kept there is nothing to draw from, and an id past the vocabulary ends the engine."""
-    for fields in ({"top_k": 0}, {"top_k": 3}):
-        logits = make_logits()
-        (sampled,) = sample(logits.clone(), [start(temperature=2.0, top_p=top_p, min_p=0.5, **fields)])
-        assert sampled.token == int(logits.argmax())
+    logits = make_logits(rows=2)
+    states = [start(temperature=2.0, top_p=top_p), start(temperature=2.0, top_p=top_p, top_k=3, min_p=0.5)]
+    assert [sampled.token for sampled in sample(logits.clone(), states)] == logits.argmax(dim=-1).tolist()
 
 
 @pytest.mark.parametrize("fields", [{}, {"top_p": 0.5}, {"min_p": 0.1}, {"presence_penalty": -2.0}])

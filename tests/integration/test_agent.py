@@ -2,10 +2,12 @@
 
 import asyncio
 import os
+import shutil
 import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from hotset.core.errors import (
@@ -16,6 +18,7 @@ from hotset.core.errors import (
     SlotsFullError,
 )
 from hotset.core.messages import Failed, Finished
+from hotset.engines.hosted import HostedEngine
 from tests.support.agent_world import AgentWorld, blob_path, finish, flip_last_byte, forged, text_of
 
 Scenario = Callable[[AgentWorld], Awaitable[None]]
@@ -210,3 +213,135 @@ def test_an_agent_serves_its_own_base_only_and_only_once_its_engine_serves(tmp_p
         assert world.agent.model_len_max() == world.base.shape.context_len
 
     run(tmp_path / "own", scenario)
+
+
+async def begin_again(world: AgentWorld) -> None:
+    """Wait until another engine than the first serves."""
+    async with asyncio.timeout(20):
+        while len(world.engines) < 2 or not world.agent.is_ready():
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.05, 0.2])
+def test_an_agent_that_is_stopped_while_its_engine_starts_ends(tmp_path: Path, after_s: float) -> None:
+    async def scenario() -> None:
+        world = AgentWorld(tmp_path)
+        life = asyncio.create_task(world.agent.run())
+        await asyncio.sleep(after_s)
+        await world.agent.stop()
+        async with asyncio.timeout(10):
+            await life
+        assert not world.agent.is_ready()
+        assert not any(engine.pid is not None and psutil.pid_exists(engine.pid) for engine in world.engines)
+
+    asyncio.run(scenario())
+
+
+def test_an_error_of_our_own_costs_one_engine_and_no_more(tmp_path: Path) -> None:
+    async def scenario(world: AgentWorld) -> None:
+        store = world.agent._store  # pyright: ignore[reportPrivateUsage]
+
+        def fail(_approved: object) -> None:
+            raise ZeroDivisionError
+
+        store.materialise = fail  # pyright: ignore[reportAttributeAccessIssue]
+        with pytest.raises(EngineUnavailableError):
+            await world.submit("a")
+        del store.materialise
+        await begin_again(world)
+        assert await world.answer("a")
+        assert world.agent.num_leases() == 0
+        pid = world.engines[0].pid
+        assert pid is not None
+        assert not psutil.pid_exists(pid)
+
+    run(tmp_path, scenario)
+
+
+def test_an_engine_that_can_not_be_spawned_is_tried_again(tmp_path: Path) -> None:
+    class Unspawnable(HostedEngine):
+        async def _spawn(self) -> None:
+            raise BlockingIOError(11, "no more processes")
+
+    async def scenario() -> None:
+        world = AgentWorld(tmp_path)
+        make = world.agent._make_engine  # pyright: ignore[reportPrivateUsage]
+
+        def make_engine() -> HostedEngine:
+            engine = make()
+            assert isinstance(engine, HostedEngine)
+            if len(world.engines) == 1:
+                engine.__class__ = Unspawnable
+            return engine
+
+        world.agent._make_engine = make_engine  # pyright: ignore[reportPrivateUsage]
+        async with asyncio.timeout(60), world.running():
+            assert len(world.engines) == 2
+            assert await world.answer("a")
+
+    asyncio.run(scenario())
+
+
+def test_an_engine_that_hangs_is_ended_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    """No effect is under way, so nothing but the agent's own question can show it."""
+
+    async def scenario(world: AgentWorld) -> None:
+        await world.answer("a")
+        pid = world.engines[0].pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        waiting, leaving = await world.submit("a"), await world.submit(None)
+        aborted = asyncio.create_task(leaving.abort())
+        assert isinstance((await finish(waiting))[-1], Failed)
+        await aborted
+        await begin_again(world)
+        assert await world.answer("a")
+        assert world.agent.num_leases() == 0
+
+    run(tmp_path, scenario, effect_timeout_s=0.5)
+
+
+def test_a_link_in_a_versions_place_is_replaced_and_never_followed(tmp_path: Path) -> None:
+    async def scenario(world: AgentWorld) -> None:
+        first, _, _ = [await world.answer(name) for name in "abc"]
+        elsewhere = world.root / "elsewhere"
+        elsewhere.mkdir()
+        (elsewhere / "keep").write_text("kept")
+        local = world.root / "worker" / world.engine_name("a")
+        shutil.rmtree(local)
+        local.symlink_to(elsewhere)
+        assert await world.answer("a") == first
+        assert not local.is_symlink()
+        assert (elsewhere / "keep").exists()
+
+    run(tmp_path, scenario)
+
+
+def test_a_link_in_the_stores_place_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "keep").write_text("kept")
+    (tmp_path / "worker").symlink_to(tmp_path / "elsewhere")
+
+    async def scenario(world: AgentWorld) -> None:
+        assert await world.answer("a")
+        assert not (tmp_path / "worker").is_symlink()
+        assert (tmp_path / "elsewhere" / "keep").exists()
+
+    run(tmp_path, scenario)
+
+
+def test_what_a_dead_engines_life_left_on_disk_goes_with_it(tmp_path: Path) -> None:
+    """The next residency knows nothing of those files, so it would never discard them, not even when withdrawn."""
+
+    async def scenario(world: AgentWorld) -> None:
+        await world.answer("a")
+        folder = world.root / "worker" / world.engine_name("a")
+        assert folder.exists()
+        pid = world.engines[0].pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        world.publish_snapshot("b")
+        await begin_again(world)
+        assert not folder.exists()
+
+    run(tmp_path, scenario)

@@ -47,6 +47,7 @@ from hotset.engines.wire import (
 
 _log = logging.getLogger(__name__)
 _LAST_WORDS_CHARS = 4000
+_LAST_WORDS_TIMEOUT_S = 2.0
 _STOP_TIMEOUT_S = 5.0
 _LAST = (Finished, Failed)
 #: The errors a reply may carry; anything else is an engine that is not in order.
@@ -123,37 +124,50 @@ class HostedEngine(asyncio.Protocol):
         Raises:
             EngineUnavailableError: it did not come up; the message holds its last words.
         """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        ours.setblocking(False)
         answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._calls[0] = answer
-        with theirs:
-            fd = theirs.fileno()
-            self._child = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "hotset.engines.host",
-                str(fd),
-                pass_fds=(fd,),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.PIPE,
-            )
-        self._listener = asyncio.create_task(self._keep_last_words(self._child))
-        transport, _ = await asyncio.get_running_loop().create_connection(lambda: self, sock=ours)
-        transport.write(frame(self._spec))
         try:
+            await self._spawn()
             reply = await asyncio.wait_for(answer, self._start_timeout_s)
         except (TimeoutError, EngineUnavailableError) as error:
             await self.stop()
             raise EngineUnavailableError(self._obituary("the engine did not start")) from error
+        except OSError as error:  # no more processes, files or memory
+            answer.cancel()
+            await self.stop()
+            raise EngineUnavailableError(f"the engine's process can't be started: {error}") from error
         except asyncio.CancelledError:
+            answer.cancel()
             await self.stop()
             raise
         if reply.error is not None or reply.facts is None:
             await self.stop()
             raise EngineUnavailableError(reply.error.message if reply.error else "the engine gave no facts")
         return reply.facts
+
+    async def _spawn(self) -> None:
+        """Start the child on its end of a socket pair, and send it the spec over ours."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            ours.setblocking(False)
+            with theirs:
+                fd = theirs.fileno()
+                self._child = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    "-m",
+                    "hotset.engines.host",
+                    str(fd),
+                    pass_fds=(fd,),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.DEVNULL,
+                    stderr=asyncio.subprocess.PIPE,
+                )
+            self._listener = asyncio.create_task(self._keep_last_words(self._child))
+            transport, _ = await asyncio.get_running_loop().create_connection(lambda: self, sock=ours)
+        finally:
+            if self._transport is None:
+                ours.close()  # a child that has begun ends by itself then
+        transport.write(frame(self._spec))
 
     async def load(self, load: AdapterLoad) -> LoadReport:
         """Put a version into a free slot."""
@@ -202,8 +216,7 @@ class HostedEngine(asyncio.Protocol):
                 with contextlib.suppress(ProcessLookupError):  # it ended between the two lines
                     self._child.kill()
                 await self._child.wait()
-        if self._listener is not None:
-            await self._listener
+        await self._hear_out()
         self._lose(None)
 
     # --- what the owner may also ask -------------------------------------------------------------------
@@ -216,8 +229,7 @@ class HostedEngine(asyncio.Protocol):
     async def wait_gone(self) -> str:
         """Return once the engine is gone, with its last words."""
         await self._gone.wait()
-        if self._listener is not None:
-            await self._listener
+        await self._hear_out()
         return self._obituary("the engine is gone")
 
     def forget(self, request_id: RequestId) -> None:
@@ -293,6 +305,11 @@ class HostedEngine(asyncio.Protocol):
         assert child.stderr is not None
         while chunk := await child.stderr.read(4096):
             self._last_words = (self._last_words + chunk.decode(errors="replace"))[-_LAST_WORDS_CHARS:]
+
+    async def _hear_out(self) -> None:
+        """Wait for the last words, but not long: a child can close its connection and still not end."""
+        if self._listener is not None:
+            await asyncio.wait({self._listener}, timeout=_LAST_WORDS_TIMEOUT_S)
 
     def _obituary(self, what: str) -> str:
         said = " | ".join(line for line in self._last_words.splitlines() if line.strip())

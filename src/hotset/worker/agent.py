@@ -65,6 +65,7 @@ class LocalAgent:
         self._life: EngineLife | None = None
         self._stopping = False
         self._changed = asyncio.Event()
+        self._stop_asked = asyncio.Event()
 
     # --- the Agent port --------------------------------------------------------------------------------
 
@@ -121,19 +122,21 @@ class LocalAgent:
         return await self._life.engine.inventory()
 
     async def run(self) -> None:
-        """Keep an engine serving until `stop`; a dead one is started again, after a pause that grows."""
-        await asyncio.to_thread(self._store.open)
+        """Keep an engine serving until `stop`; one that is gone is started again, after a pause that grows.
+
+        Nothing but `stop` ends this: an engine's life that ends in an error of our own leaves nothing behind, so the
+        next one starts as sound as the first.
+        """
         pause_s = self._settings.restart_pause_min_s
         while not self._stopping:
-            engine = self._make_engine()
             try:
-                await asyncio.to_thread(self._check_base)
-                facts = await engine.start()
-            except (EngineUnavailableError, DigestMismatchError) as error:
+                await self._serve_once()
+            except (EngineUnavailableError, DigestMismatchError, OSError) as error:
                 _log.error("engine did not start", extra={"base": self.base.name, "reason": str(error)})
+            except Exception:  # noqa: BLE001 - the agent's outermost loop: a dead agent would be a dead end for good
+                _log.critical("the agent failed; it starts again", exc_info=True, extra={"base": self.base.name})
             else:
                 pause_s = self._settings.restart_pause_min_s
-                await self._live(engine, facts)
             if not self._stopping:
                 await self._pause(pause_s)
                 pause_s = min(2 * pause_s, self._settings.restart_pause_max_s)
@@ -142,6 +145,7 @@ class LocalAgent:
         """Take no more work, let what runs finish within `drain_timeout_s`, end the engine."""
         self._stopping = True
         self._changed.set()
+        self._stop_asked.set()
         life = self._life
         if life is None:
             return
@@ -155,6 +159,38 @@ class LocalAgent:
         while not self.is_ready() and not self._stopping:
             self._changed.clear()
             await self._changed.wait()
+
+    async def _serve_once(self) -> None:
+        """Start a fresh engine and serve with it until it is gone or the agent stops.
+
+        Raises:
+            EngineUnavailableError: it did not come up.
+            DigestMismatchError: the base's files are not those it was registered with.
+            OSError: the local store can't be made.
+        """
+        # Emptied for each engine: its residency begins with no warm files, so none may be left that it can't know.
+        await asyncio.to_thread(self._store.open)
+        await asyncio.to_thread(self._check_base)
+        engine = self._make_engine()
+        facts = await self._start(engine)
+        if facts is not None:
+            await self._live(engine, facts)
+
+    async def _start(self, engine: Engine) -> EngineFacts | None:
+        """Start the engine; None where the agent is stopped before it serves."""
+        starting = asyncio.create_task(engine.start())
+        stopped = asyncio.create_task(self._stop_asked.wait())
+        try:
+            await asyncio.wait({starting, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopped.cancel()
+            if self._stopping:
+                starting.cancel()
+                await asyncio.wait({starting})
+        if not self._stopping:
+            return await starting
+        await engine.stop()
+        return None
 
     async def _live(self, engine: Engine, facts: EngineFacts) -> None:
         """Serve with one engine until it is gone."""
@@ -175,18 +211,17 @@ class LocalAgent:
         gone = asyncio.create_task(engine.wait_gone())
         try:
             await asyncio.wait({effects, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if gone.done() and not self._stopping:
-                _log.error("engine gone", extra={"base": self.base.name, "reason": gone.result()})
-            if effects.done() and not effects.cancelled():
-                effects.result()  # our own bug ends the agent loudly, not quietly
         finally:
             self._life = None
-            life.end()
-            for task in (effects, gone):
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
+            effects.cancel()
+            gone.cancel()
+            await asyncio.wait({effects, gone})
             await engine.stop()
+            life.end()
+        if not gone.cancelled() and not self._stopping:
+            _log.error("engine gone", extra={"base": self.base.name, "reason": gone.result()})
+        if not effects.cancelled():
+            effects.result()  # our own bug: told loudly by `run`
 
     async def _pause(self, seconds: float) -> None:
         self._changed.clear()

@@ -135,14 +135,18 @@ class EngineLife:
     async def run_effects(self) -> None:
         """Carry out effects on the engine, one at a time, in order, until cancelled."""
         while True:
-            effect = await self._effects.get()
+            effect = await self._next_effect()
             event = await self._carry_out(effect)
             if event is not None:
                 self._tell(event)
 
     def end(self) -> None:
         """The engine is gone: refuse who waits. Those that run hear it from their streams."""
-        self._tell(EngineGone())
+        try:
+            self._tell(EngineGone())
+        finally:  # whatever is wrong with our own state, nobody waits for an engine that is gone
+            for request in self._waiting:
+                self._settle(request, EngineUnavailableError())
 
     # --- residency -------------------------------------------------------------------------------------
 
@@ -184,6 +188,14 @@ class EngineLife:
         return "warm" if name in self._residency.state.warm else "cold"
 
     # --- effects ---------------------------------------------------------------------------------------
+
+    async def _next_effect(self) -> _EngineEffect:
+        """Return the next effect; after a long time without any, a count, so that an engine that hangs is noticed."""
+        try:
+            async with asyncio.timeout(self._settings.effect_timeout_s):
+                return await self._effects.get()
+        except TimeoutError:
+            return Count()
 
     async def _carry_out(self, effect: _EngineEffect) -> Event | None:
         """Run one effect; None where the engine died over it, or nothing is to be told."""
@@ -239,8 +251,8 @@ class EngineLife:
         try:
             async with asyncio.timeout(self._settings.effect_timeout_s):
                 inventory = await self.engine.inventory()
-        except TimeoutError:
-            _log.error("the engine does not answer; it is ended")
+        except (TimeoutError, LoadFailedError) as error:
+            _log.error("the engine does not answer; it is ended", extra={"reason": str(error)})
             await self.engine.stop()
             return None
         return Counted(frozenset(inventory.loaded))

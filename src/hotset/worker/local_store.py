@@ -6,6 +6,7 @@ that this process did not check is ever used.
 """
 
 import shutil
+import threading
 from pathlib import Path
 
 from hotset.core.errors import DigestMismatchError
@@ -19,16 +20,23 @@ _FOLDER_MODE = 0o700
 
 
 class LocalStore:
-    """Verified files of versions on this worker's disk. Calls block; run them off the event loop, one at a time."""
+    """Verified files of versions on this worker's disk. Calls block and take turns; run them off the event loop."""
 
     def __init__(self, root: Path, blobs: BlobStore) -> None:
         self._root = root
         self._blobs = blobs
+        #: A thread that still fetches for an engine that is gone would get into the next one's way.
+        self._turn = threading.Lock()
 
     def open(self) -> None:
-        """Make the folder, empty."""
-        shutil.rmtree(self._root, ignore_errors=True)
-        self._root.mkdir(mode=_FOLDER_MODE, parents=True)
+        """Make the folder, empty.
+
+        Raises:
+            OSError: it can't be emptied or made.
+        """
+        with self._turn:
+            _remove(self._root)
+            self._root.mkdir(mode=_FOLDER_MODE, parents=True)
 
     def holds(self, name: EngineName) -> bool:
         """Whether the version's files are here."""
@@ -46,25 +54,27 @@ class LocalStore:
         name = engine_name(record.route)
         assert name is not None
         folder = self._root / name
-        if not self._intact(folder, approved):
-            self.discard(name)
-            self._fetch(folder, approved)
+        with self._turn:
+            if not self._intact(folder, approved):
+                _remove(folder)
+                self._fetch(folder, approved)
         return approved.load_from(str(folder))
 
     def discard(self, name: EngineName) -> None:
         """Delete a version's files; harmless where there are none."""
-        shutil.rmtree(self._root / name, ignore_errors=True)
+        with self._turn:
+            _remove(self._root / name)
 
     def _fetch(self, folder: Path, approved: ApprovedVersion) -> None:
         part = folder.with_name(folder.name + ".part")
-        shutil.rmtree(part, ignore_errors=True)
+        _remove(part)
         part.mkdir(mode=_FOLDER_MODE)
         try:
             for entry in approved.record.manifest.files:
                 self._blobs.copy_verified(entry.digest, part / entry.name)
             part.rename(folder)
         finally:
-            shutil.rmtree(part, ignore_errors=True)
+            _remove(part)
 
     def _intact(self, folder: Path, approved: ApprovedVersion) -> bool:
         """Whether the folder holds exactly the approved bytes."""
@@ -77,3 +87,11 @@ class LocalStore:
             return all(hash_file(folder / name)[0] == digest for name, digest in expected.items())
         except (OSError, DigestMismatchError):
             return False
+
+
+def _remove(path: Path) -> None:
+    """Delete whatever is at the path: a folder with all in it, or a link, never what the link points to."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

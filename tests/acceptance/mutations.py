@@ -30,10 +30,10 @@ class Mutation:
 MUTATIONS = (
     Mutation(
         "I1",
-        "rows of a batch keep the products of other rows' adapters",
-        "src/hotset/engines/embedded/lora_pool.py",
-        "u.masked_fill_(term.foreign, 0)",
-        "pass",
+        "a row of a mixed batch takes the products of another row",
+        "src/hotset/engines/embedded/lora_product.py",
+        "first = origin * num_linears + row",
+        "first = origin * num_linears",
         ("tests/contract/test_engine_contract.py::test_each_version_answers_as_itself_alone_and_together",),
     ),
     Mutation(

@@ -29,6 +29,8 @@ class Model:
         self._rotated = shape.num_heads + shape.num_kv_heads
         self._intermediate = shape.intermediate_size
         dtype = weights.embedding.dtype
+        #: Added to a mean square, as a tensor so that one kernel does it.
+        self._eps_tensor = torch.full((1, 1), config.rms_norm_eps)
         self._cosines, self._sines = rope_tables(config.rope, shape.head_dim, length_max, dtype)
 
     def forward(self, batch: Batch, cache: KvCache) -> torch.Tensor:
@@ -57,7 +59,11 @@ class Model:
         return self._weights.lm_head(hidden).float()
 
     def _norm(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        return functional.rms_norm(x, weight.shape, weight, self._eps)
+        """Return x over its root mean square, in float32 until the end; fewer kernels than PyTorch's own."""
+        precise = x.float()
+        norms = torch.linalg.vector_norm(precise, dim=-1, keepdim=True)
+        scales = torch.addcmul(self._eps_tensor, norms, norms, value=1 / x.shape[-1]).rsqrt_()
+        return (precise * scales).mul_(weight).to(x.dtype)
 
     def _rotate(
         self, qkv: torch.Tensor, layer: LayerWeights, angles: tuple[torch.Tensor, torch.Tensor]

@@ -24,7 +24,7 @@ _HASH_CHUNK_BYTES = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class LayerWeights:
-    """One decoder layer."""
+    """One decoder layer; the norms' weights are float32."""
 
     input_norm: torch.Tensor
     qkv: Linear
@@ -75,7 +75,7 @@ def load_weights(folder: Path, config: ModelConfig, dtype: torch.dtype) -> Model
     shape = config.shape
     embedding = source.take("model.embed_tokens.weight", (shape.vocab_size, shape.hidden_size))
     layers = tuple(_layer(source, config, index) for index in range(shape.num_layers))
-    norm = source.take("model.norm.weight", (shape.hidden_size,))
+    norm = source.take("model.norm.weight", (shape.hidden_size,)).float()
     head = source.find("lm_head.weight", (shape.vocab_size, shape.hidden_size))
     if head is None or shape.tie_word_embeddings:
         if not shape.tie_word_embeddings:
@@ -131,11 +131,11 @@ def _layer(source: _Source, config: ModelConfig, index: int) -> LayerWeights:
         k_norm = source.take(f"{prefix}self_attn.k_norm.weight", (shape.head_dim,))
         qk_norm = torch.cat((q_norm.repeat(shape.num_heads, 1), k_norm.repeat(shape.num_kv_heads, 1)))
     return LayerWeights(
-        input_norm=source.take(f"{prefix}input_layernorm.weight", (shape.hidden_size,)),
+        input_norm=source.take(f"{prefix}input_layernorm.weight", (shape.hidden_size,)).float(),
         qkv=fused("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
         qk_norm=qk_norm,
         o=fused("self_attn.o_proj"),
-        post_norm=source.take(f"{prefix}post_attention_layernorm.weight", (shape.hidden_size,)),
+        post_norm=source.take(f"{prefix}post_attention_layernorm.weight", (shape.hidden_size,)).float(),
         gate_up=fused("mlp.gate_proj", "mlp.up_proj"),
         down=fused("mlp.down_proj"),
     )

@@ -56,8 +56,8 @@ MUTATIONS = (
         "I6",
         "bytes leave the trusted store without being compared with their digest",
         "src/hotset/storage/blobs.py",
-        "if found != digest:",
-        "if False:",
+        "found, size = _copy(blob, part, None)\n            if found != digest:",
+        "found, size = _copy(blob, part, None)\n            if False:",
         ("tests/integration/test_agent.py", "tests/integration/storage"),
     ),
     Mutation(

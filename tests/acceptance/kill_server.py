@@ -1,7 +1,7 @@
 """Kill -9 a whole server at random moments while it streams, takes pushes and approves; restart; check; go on.
 
-``python -m tests.acceptance.kill_server [--kills N] [--seed S]``: one state folder lives through all the kills. After each
-restart the store verifies, the audit chain holds, every version that was ever seen approved still is, no version is
+``python -m tests.acceptance.kill_server [--kills N] [--seed S]``: one state folder lives through all the kills. After
+each restart the store verifies, the audit chain holds, every version that was ever seen approved still is, no version is
 half there, and the tenant's model answers as it always did. Exit status 0 where all of that holds.
 """
 
@@ -94,7 +94,8 @@ def answer(url: str, token: str) -> str:
 def check(admin: AdminClient, approved: set[str]) -> Counter[str]:
     """Assert what must hold after a restart; return how many versions are in which state."""
     store = admin.post("/store/verify", {})
-    assert not store["damaged"] and not store["missing"], store
+    assert not store["damaged"], store
+    assert not store["missing"], store
     audit = admin.get("/audit/verify")
     assert audit["is_intact"], audit
     versions = admin.get(f"/adapters/{_TENANT}/{ALIAS}")["versions"]

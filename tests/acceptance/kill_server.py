@@ -1,8 +1,8 @@
 """Kill -9 a whole server at random moments while it streams, takes pushes and approves; restart; check; go on.
 
-``python -m tests.acceptance.kill_server [--kills N] [--seed S]``: one state folder lives through all the kills. After
-each restart the store verifies, the audit chain holds, every version that was ever seen approved still is, no version is
-half there, and the tenant's model answers as it always did. Exit status 0 where all of that holds.
+``python -m tests.acceptance.kill_server [--kills N] [--seed S]``: one state folder lives through all the kills.
+After each restart the store verifies, the audit chain holds, every version that was ever seen approved still is, no
+version is half there, and the tenant's model answers as it always did. Exit status 0 where all of that holds.
 """
 
 import argparse

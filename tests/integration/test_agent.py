@@ -345,3 +345,14 @@ def test_what_a_dead_engines_life_left_on_disk_goes_with_it(tmp_path: Path) -> N
         assert not folder.exists()
 
     run(tmp_path, scenario)
+
+
+def test_a_store_that_is_tidied_away_is_made_again(tmp_path: Path) -> None:
+    async def scenario(world: AgentWorld) -> None:
+        first = await world.answer("a")
+        shutil.rmtree(tmp_path / "worker")
+        assert await world.answer("b")
+        assert await world.answer("c")
+        assert await world.answer("a") == first
+
+    run(tmp_path, scenario)

@@ -68,6 +68,7 @@ class LocalStore:
     def _fetch(self, folder: Path, approved: ApprovedVersion) -> None:
         part = folder.with_name(folder.name + ".part")
         _remove(part)
+        self._root.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)  # somebody may have tidied it away
         part.mkdir(mode=_FOLDER_MODE)
         try:
             for entry in approved.record.manifest.files:

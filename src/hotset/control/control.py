@@ -99,8 +99,13 @@ class Control:
         self.upkeep = Upkeep(self.commits, self.blobs, self.staging, store_lock)
 
     async def open(self) -> Opened:
-        """Migrate the database, clear what a crash left, make the first admin token, build the first snapshot."""
+        """Migrate the database, clear what a crash left, make the first admin token, build the first snapshot.
+
+        Raises:
+            ConfigError: the database is damaged, or was lost and the store was not.
+        """
         await asyncio.to_thread(self._database.migrate)
+        await self.upkeep.check_not_orphaned()
         await self.upkeep.collect_garbage(LOCAL_ADMIN, at_start=True)
         issued = await self.operators.first()
         await self.commits.publish()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hotset.control.actors import Actor
 from hotset.control.commits import Commits
 from hotset.control.progress import Progress, Report, silent
-from hotset.core.errors import DigestMismatchError
+from hotset.core.errors import ConfigError, DigestMismatchError
 from hotset.core.ids import Digest
 from hotset.storage.audit import AuditVerdict
 from hotset.storage.blobs import BlobStore
@@ -31,7 +31,7 @@ class StoreVerdict:
 
     num_blobs: int
     num_bytes: int
-    #: Blobs whose bytes no longer have their digest.
+    #: Blobs whose bytes no longer have their digest, or can't be read.
     damaged: tuple[Digest, ...]
     #: Blobs that a version names and that are not there.
     missing: tuple[Digest, ...]
@@ -66,6 +66,19 @@ class Upkeep:
                     lambda change: change.audit("store.gc", "store", num_blobs=freed.num_blobs, bytes=freed.num_bytes),
                 )
         return freed
+
+    async def check_not_orphaned(self) -> None:
+        """Refuse a store whose database was lost: to an empty one every blob is garbage, and would be erased.
+
+        Raises:
+            ConfigError: there are blobs, and nothing was ever written down.
+        """
+        entries = await self._commits.read(lambda catalogue: catalogue.audit.entries(0, 1))
+        if not entries and await asyncio.to_thread(lambda: any(True for _ in self._blobs.digests())):
+            raise ConfigError(
+                "The database is empty but the store holds blobs: hotset.db was lost. "
+                "Restore it from a backup, or move the folder blobs/ away to begin anew."
+            )
 
     async def verify_store(self, actor: Actor, report: Report = silent) -> StoreVerdict:
         """Hash every blob, and look for those that versions name.
@@ -108,7 +121,7 @@ class Upkeep:
         for done, digest in enumerate(present, start=1):
             try:
                 num_bytes += self._blobs.verify(digest)
-            except DigestMismatchError:
+            except (DigestMismatchError, OSError):  # a link in its place and a bad sector, too
                 damaged.append(digest)
             report(Progress("hash", done, len(present), "files", digest))
         missing = sorted(named - set(present))

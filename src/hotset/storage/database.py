@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, create_engine, event
+from sqlalchemy.exc import DatabaseError, OperationalError
 
+from hotset.core.errors import ConfigError
 from hotset.storage.catalogue import Catalogue
 from hotset.storage.migrations import upgrade
 
@@ -26,9 +28,21 @@ class Database:
         event.listen(self._engine, "connect", _configure)
 
     def migrate(self) -> None:
-        """Bring the schema up to date; a crash within leaves the former schema."""
-        with self._begin("BEGIN IMMEDIATE") as connection:
-            upgrade(connection)
+        """Bring the schema up to date; a crash within leaves the former schema.
+
+        Raises:
+            ConfigError: the file is no database, or a damaged one.
+        """
+        try:
+            with self._begin("BEGIN IMMEDIATE") as connection:
+                found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
+                if found != "ok":
+                    raise self._damaged(str(found))
+                upgrade(connection)
+        except OperationalError:  # locked, full or unreadable: not damage
+            raise
+        except DatabaseError as error:
+            raise self._damaged(str(error.orig)) from error
         self._path.chmod(0o600)
 
     @contextmanager
@@ -46,6 +60,9 @@ class Database:
     def close(self) -> None:
         """Close every pooled connection."""
         self._engine.dispose()
+
+    def _damaged(self, reason: str) -> ConfigError:
+        return ConfigError(f"{self._path} is damaged ({reason}); restore it from a backup.")
 
     @contextmanager
     def _begin(self, statement: str) -> Generator[Connection]:

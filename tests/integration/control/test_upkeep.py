@@ -3,7 +3,10 @@
 import sqlite3
 from pathlib import Path
 
+import pytest
+
 from hotset.control.actors import LOCAL_ADMIN
+from hotset.core.errors import ConfigError
 from tests.support.installation import Installation, installation, run
 
 
@@ -55,6 +58,42 @@ def test_missing_blobs_are_named(tmp_path: Path) -> None:
             gone = next(iter(inst.control.blobs.digests()))
             inst.control.blobs.delete(gone)
             assert (await inst.ok("POST", "/store/verify", {}))["missing"] == [gone]
+
+    run(story())
+
+
+def test_a_blob_that_can_not_be_read_is_damaged(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            await pushed(inst)
+            blob = next(path for path in (inst.folder.blobs / "sha256").rglob("*") if path.is_file())
+            blob.rename(tmp_path / "elsewhere")
+            blob.symlink_to(tmp_path / "elsewhere")
+            found = await inst.ok("POST", "/store/verify", {})
+            assert (len(found["damaged"]), found["missing"]) == (1, [])
+
+    run(story())
+
+
+def test_a_lost_database_costs_no_blob(tmp_path: Path) -> None:
+    """To an empty database every blob is garbage."""
+
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            await pushed(inst)
+            blobs = set(inst.control.blobs.digests())
+            database = inst.folder.database
+        kept = database.rename(tmp_path / "kept.db")
+        for _ in range(2):  # the first refusal leaves an empty database behind
+            with pytest.raises(ConfigError, match="was lost"):
+                async with installation(tmp_path):
+                    pass
+        for suffix in ("-wal", "-shm"):  # the empty database's
+            database.with_name(database.name + suffix).unlink(missing_ok=True)
+        kept.replace(database)
+        async with installation(tmp_path) as inst:
+            assert set(inst.control.blobs.digests()) == blobs
+            assert (await inst.ok("POST", "/store/verify", {}))["missing"] == []
 
     run(story())
 

@@ -11,6 +11,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.exc import IntegrityError
 
 from hotset.core.base import BaseVersion
+from hotset.core.errors import ConfigError
 from hotset.core.ids import AdapterId, Digest, TenantId, VersionRef
 from hotset.core.messages import ModuleSpec
 from hotset.core.versions import Approval, FileEntry, Manifest
@@ -207,3 +208,15 @@ def test_epochs_count_up(database: Database) -> None:
         assert [catalogue.epoch(), catalogue.advance_epoch(), catalogue.advance_epoch()] == [0, 1, 2]
     with database.read() as catalogue:
         assert catalogue.epoch() == 2
+
+
+@pytest.mark.parametrize(("offset", "num_bytes"), [(0, 100), (4096, 60_000)])
+def test_a_damaged_file_is_named(published: Database, path: Path, offset: int, num_bytes: int) -> None:
+    published.close()
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(b"\xa5" * num_bytes)
+    damaged = Database(path)
+    with pytest.raises(ConfigError, match="damaged"):
+        damaged.migrate()
+    damaged.close()

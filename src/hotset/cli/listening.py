@@ -49,7 +49,7 @@ def bind_unix(path: Path) -> socket.socket:
     """Return a Unix socket bound at `path`, readable by its owner alone; one left by a former life is replaced.
 
     Raises:
-        ConfigError: the path is longer than a Unix socket's may be.
+        ConfigError: the path is longer than a Unix socket's may be, or something else than a socket is in its place.
     """
     if len(os.fsencode(path)) >= _UNIX_PATH_BYTES_MAX:
         raise ConfigError(
@@ -57,7 +57,10 @@ def bind_unix(path: Path) -> socket.socket:
             f"{_UNIX_PATH_BYTES_MAX - 1 - len(os.fsencode(path.relative_to(path.parents[1]))) - 1} bytes.",
             param="HOTSET_HOME",
         )
-    path.unlink(missing_ok=True)
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{path} is in the way of the server's socket ({error.strerror}); move it.") from error
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     bound.bind(str(path))
     path.chmod(0o600)

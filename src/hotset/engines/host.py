@@ -124,10 +124,21 @@ class Host:
                 return False
             self._take(item, events)
         if self._engine.has_work():
-            events.extend(self._engine.step())
+            events.extend(self._step())
         if events:
             self._send(frame(Events(events)))
         return True
+
+    def _step(self) -> list[EngineEvent]:
+        """Advance the engine; a step that fails ends the requests that were in it, not the engine and its adapters."""
+        try:
+            return self._engine.step()
+        except Exception:  # noqa: BLE001 - nobody can tell which request did it; the next ones must be served
+            _log.exception("a step failed; its requests are ended")
+            running = self._engine.inventory().running
+            for request_id in running:
+                self._engine.abort(request_id)
+            return [Failed(request_id, EngineFailedError.code, "the step failed") for request_id in running]
 
     def _take(self, item: Generate | Call | _Staged, events: list[EngineEvent]) -> None:
         match item:

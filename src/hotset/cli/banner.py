@@ -24,6 +24,7 @@ def tell_started(started: Started) -> None:
         )
     if not is_loopback(settings.server.admin_host):
         lines.append("  the operator plane is reachable from other machines and speaks plain HTTP: put TLS before it")
+    lines.append("  engines are starting; requests are answered with 503 until the line that says ready")
     if started.first_token is not None:
         lines.append(f"  first admin token, shown this once: {started.first_token}")
     _print(*lines)
@@ -32,7 +33,14 @@ def tell_started(started: Started) -> None:
 def tell_declared(declared: Declared) -> None:
     """Print what the file led to, and what it could not."""
     _print(*(f"  {change}" for change in declared.changed))
-    _print(*(f"  {subject}: {worded(error)}" for subject, error in declared.failed))
+    _print(*(f"  FAILED {subject}: {worded(error)}" for subject, error in declared.failed))
+    if declared.failed:
+        _print(f"  {len(declared.failed)} of what the file declares could not be done; the rest is served")
+
+
+def tell_ready(bases: list[str]) -> None:
+    """Print that engines serve, once they do."""
+    _print(f"Ready: {', '.join(bases)}" if bases else "Ready; no base is registered yet (hotset base add)")
 
 
 def tell_draining(num_in_flight: int) -> None:

@@ -13,6 +13,11 @@ from hotset.storage.base_files import read_base_folder
 from hotset.storage.folder import open_artifact
 
 
+def is_folder(base: str) -> bool:
+    """Whether what was given for a base is a folder: it holds a slash, as no base's name can."""
+    return "/" in base or base in (".", "..")
+
+
 def verify_against_folder(
     folder: Path, base_folder: Path, synonyms: tuple[str, ...], policy: VerifyPolicy
 ) -> dict[str, Any]:

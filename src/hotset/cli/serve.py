@@ -62,6 +62,7 @@ class Told:
 
     started: Callable[[Started], None]
     declared: Callable[[Declared], None]
+    ready: Callable[[list[str]], None]
     draining: Callable[[int], None]
 
 
@@ -180,6 +181,7 @@ async def serve(settings: Settings, clock: Clock, told: Told) -> None:
 
 async def _declare(server: Server, told: Told) -> None:
     told.declared(await declare(server.control, LOCAL_ADMIN, server.settings.desired))
+    told.ready(await server.pool.wait_ready())
 
 
 async def _serve(server: QuietServer, bound: socket.socket) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 
 from hotset.cli.client import AdminClient, error_of, open_client
+from hotset.cli.local_verify import is_folder
 from hotset.cli.output import progress, say, warn
 from hotset.cli.server_process import ServerProcess
 from hotset.cli.session import CLOCK, tell_first_token
@@ -73,7 +74,7 @@ def ask(base_url: str, token: str, question: str) -> str:
 
 def _find_base(options: TryOptions, settings: Settings) -> tuple[str, list[str]]:
     """Return the base's folder and the names under which the adapter may declare it."""
-    if "/" in options.base or Path(options.base).is_dir():
+    if is_folder(options.base):
         return str(Path(options.base).absolute()), list(options.synonyms)
     with open_client(settings, CLOCK, tell_first_token) as client:
         base = client.get(f"/bases/{options.base}")

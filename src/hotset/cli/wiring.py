@@ -52,6 +52,12 @@ class EnginePool:
         for agent in self.agents.values():
             agent.apply(snapshot)
 
+    async def wait_ready(self) -> list[str]:
+        """Return the bases' names once an engine serves each."""
+        agents = list(self.agents.values())
+        await asyncio.gather(*(agent.wait_ready() for agent in agents))
+        return [agent.base.name for agent in agents]
+
     async def stop(self) -> None:
         """Drain and end every engine."""
         await asyncio.gather(*(agent.stop() for agent in self.agents.values()))

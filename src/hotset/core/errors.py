@@ -160,6 +160,8 @@ class UnavailableError(HotsetError):
     """The service can't serve this now."""
 
     retryable = True
+    #: Milliseconds after which the same request is worth sending again: an engine starts in seconds.
+    retry_after_ms: ClassVar[int] = 5000
 
 
 class EngineUnavailableError(UnavailableError):

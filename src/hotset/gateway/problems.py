@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from hotset.core import errors
-from hotset.core.errors import AdmissionError, HotsetError
+from hotset.core.errors import AdmissionError, HotsetError, UnavailableError
 from hotset.core.ids import RequestId
 
 #: Leaf → HTTP status, for every error that a tenant can meet.
@@ -121,7 +121,7 @@ def problem_of(error: BaseException, request_id: RequestId) -> Problem:
         detail=message,
         instance=f"urn:hotset:request:{request_id}",
         error=ErrorObject(message=message, type=_openai_type(status), param=param, code=code),
-        retry_after_ms=error.retry_after_ms if isinstance(error, AdmissionError) else None,
+        retry_after_ms=error.retry_after_ms if isinstance(error, AdmissionError | UnavailableError) else None,
     )
 
 

@@ -30,7 +30,7 @@ def base_difference(declared: str | None, base: BaseVersion) -> Origin:
     if declared is None:
         message = (
             "base_model_name_or_path is empty, so nobody can tell for which base it was trained. Set it, or push "
-            "with the override other_base."
+            "with the override other_base (--other-base)."
         )
         return Origin(refusal(Refusal.BASE_UNDECLARED, message, "base_model_name_or_path"))
     if declared in names:
@@ -40,6 +40,7 @@ def base_difference(declared: str | None, base: BaseVersion) -> Origin:
         return Origin(warnings=(("base_is_a_path", message),))
     message = (
         f"base_model_name_or_path is {shown(declared)}; this base is known as {', '.join(names)}. Add the name to "
-        "the base's synonyms if it is the same model, or push with the override other_base."
+        "the base's synonyms (base add … --synonym) if it is the same model, or push with the override other_base "
+        "(--other-base)."
     )
     return Origin(refusal(Refusal.BASE_MISMATCH, message, "base_model_name_or_path"))

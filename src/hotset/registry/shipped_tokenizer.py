@@ -15,7 +15,10 @@ from hotset.registry.refusals import Refusal, refusal, shown
 from hotset.registry.tokenizer_facts import digest_of, template_digest, tokenizer_digest
 from hotset.registry.tokenizer_files import FLAG_SETTINGS, TokenizerFiles, id_map, parse_large
 
-_ADVICE = "Serve the adapter on the base it was trained with, or push it with the override ignore_shipped_tokenizer."
+_ADVICE = (
+    "Serve the adapter on the base it was trained with, or push it with the override ignore_shipped_tokenizer "
+    "(--ignore-shipped-tokenizer)."
+)
 
 
 def check_vocabulary(shipped: TokenizerFiles, base: BaseVersion) -> None:

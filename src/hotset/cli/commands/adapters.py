@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hotset.cli.local_verify import verify_against_folder
+from hotset.cli.local_verify import is_folder, verify_against_folder
 from hotset.cli.output import moment, print_json, print_pairs, print_table, progress, say, size
 from hotset.cli.session import Cut, Json, Yes, admin, confirm, settings_of
 from hotset.cli.version_steps import Goal, bring_to, version_path
@@ -32,7 +32,9 @@ def register(root: typer.Typer) -> None:
 def verify(
     context: typer.Context,
     folder: Folder,
-    base: Annotated[str, typer.Option(help="A registered base's name, or a base model's folder.")],
+    base: Annotated[
+        str, typer.Option(help="A registered base's name, or a base model's folder, written with a slash.")
+    ],
     synonym: Annotated[
         list[str] | None, typer.Option(help="With a base's folder: a name under which the adapter may declare it.")
     ] = None,
@@ -43,7 +45,7 @@ def verify(
 ) -> None:
     """Say whether an adapter would be admitted, without storing it: status 0 accepted, 2 refused."""
     wanted = overrides(ignore_shipped_tokenizer, other_base)
-    if "/" in base or Path(base).is_dir():
+    if is_folder(base):
         engine = settings_of(context).engine
         policy = VerifyPolicy(max_rank or engine.rank_max, engine.verified_dtype, frozenset(wanted))
         verdict = verify_against_folder(folder, Path(base), tuple(synonym or ()), policy)

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 import uvloop
 
-from hotset.cli.banner import tell_declared, tell_draining, tell_started
+from hotset.cli.banner import tell_declared, tell_draining, tell_ready, tell_started
 from hotset.cli.demo.run import DEFAULT_HOME, DemoOptions, run_demo
 from hotset.cli.listening import free_port
 from hotset.cli.output import console
@@ -52,13 +52,15 @@ def serve_here(
     settings = settings_of(context, file, flags)
     configure(level=logging.INFO)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve(settings, CLOCK, Told(tell_started, tell_declared, tell_draining)))
+        runner.run(serve(settings, CLOCK, Told(tell_started, tell_declared, tell_ready, tell_draining)))
 
 
 def try_one(
     context: typer.Context,
     folder: Annotated[Path, typer.Argument(help="The adapter's folder.")],
-    base: Annotated[str, typer.Option(help="A base model's folder, or a registered base's name.")],
+    base: Annotated[
+        str, typer.Option(help="A base model's folder, written with a slash, or a registered base's name.")
+    ],
     synonym: Annotated[
         list[str] | None, typer.Option(help="A name under which the adapter may declare the base.")
     ] = None,

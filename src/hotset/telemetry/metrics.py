@@ -36,12 +36,9 @@ class Metrics(Collector):
         self._queue = HistogramTable(names.QUEUE)
         self._load = HistogramTable(names.LOAD)
         self._lookups = CounterTable(names.LOOKUPS)
-        self._resident = GaugeTable(names.RESIDENT)
         self._evictions = CounterTable(names.EVICTIONS)
-        self._batch_efficiency = GaugeTable(names.BATCH_EFFICIENCY)
         self._worst = GaugeTable(names.WORST_TENANT)
         self._tokens = CounterTable(names.TOKENS)
-        self._saturation = GaugeTable(names.SATURATION)
         self._log_dropped = CounterTable(names.LOG_DROPPED)
         self._build = GaugeTable(names.BUILD)
         self._build.set(1, (__version__,))
@@ -100,18 +97,6 @@ class Metrics(Collector):
         """Count one eviction by the policy's cause."""
         self._evictions.add((_bounded(cause, self._evictions.values, 0),))
 
-    def resident(self, tier: str, rank: int, num_bytes: int) -> None:
-        """Say how many bytes of versions of this rank class a tier holds."""
-        self._resident.set(num_bytes, (tier, names.rank_class(rank)))
-
-    def batch_filled(self, ratio: float) -> None:
-        """Say how full the engine's last step was, 0 to 1."""
-        self._batch_efficiency.set(ratio)
-
-    def saturated(self, ratio: float) -> None:
-        """Say which part of the usable slots running requests hold, 0 to 1."""
-        self._saturation.set(ratio)
-
     def log_lines_dropped(self, count: int) -> None:
         """Count lost lines of the request log; called from its writing thread too."""
         self._log_dropped.add((), count)
@@ -129,12 +114,9 @@ class Metrics(Collector):
             self._queue,
             self._load,
             self._lookups,
-            self._resident,
             self._evictions,
-            self._batch_efficiency,
             self._worst,
             self._tokens,
-            self._saturation,
             self._log_dropped,
             self._build,
         ):

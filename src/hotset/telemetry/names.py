@@ -52,14 +52,8 @@ LOAD = MetricName(
     _LOADS_S,
 )
 LOOKUPS = MetricName("hotset_adapter_lookups", "counter", "Requests by the tier their version was found in.", ("tier",))
-RESIDENT = MetricName(
-    "hotset_adapter_resident_bytes", "gauge", "Bytes of versions, by tier and rank class.", ("tier", "rank")
-)
 EVICTIONS = MetricName(
     "hotset_adapter_evictions", "counter", "Versions that left a slot to make room, by cause.", ("cause",)
-)
-BATCH_EFFICIENCY = MetricName(
-    "hotset_batch_efficiency_ratio", "gauge", "Sequences in the engine's last step over those it has room for."
 )
 WORST_TENANT = MetricName(
     "hotset_worst_tenant_time_to_first_token_seconds",
@@ -67,7 +61,6 @@ WORST_TENANT = MetricName(
     "Longest time to the first token of any tenant in the last one to two minutes.",
 )
 TOKENS = MetricName("hotset_tokens", "counter", "Tokens by tenant and type (prompt, completion).", ("tenant", "type"))
-SATURATION = MetricName("hotset_pool_saturation_ratio", "gauge", "Slots held by running requests over usable slots.")
 LOG_DROPPED = MetricName(
     "hotset_request_log_dropped", "counter", "Request-log lines lost because the disk could not keep up."
 )
@@ -81,12 +74,9 @@ METRICS: tuple[MetricName, ...] = (
     QUEUE,
     LOAD,
     LOOKUPS,
-    RESIDENT,
     EVICTIONS,
-    BATCH_EFFICIENCY,
     WORST_TENANT,
     TOKENS,
-    SATURATION,
     LOG_DROPPED,
     BUILD,
 )

@@ -28,9 +28,6 @@ def everything_once(metrics: Metrics) -> None:
     metrics.lookup("warm")
     metrics.load_done("cold", 12, 0.3)
     metrics.evicted("lru")
-    metrics.resident("hot", 8, 1024)
-    metrics.batch_filled(0.5)
-    metrics.saturated(0.25)
     metrics.log_lines_dropped(2)
 
 

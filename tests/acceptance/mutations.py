@@ -30,10 +30,10 @@ class Mutation:
 MUTATIONS = (
     Mutation(
         "I1",
-        "a row of a mixed batch takes the products of another row",
-        "src/hotset/engines/embedded/lora_product.py",
-        "first = origin * num_linears + row",
-        "first = origin * num_linears",
+        "every row of a mixed batch takes the last row's adapter",
+        "src/hotset/engines/embedded/batch.py",
+        "names = [sequence.engine_name for sequence in decodes if sequence.engine_name is not None]",
+        "names = [decodes[-1].engine_name for sequence in decodes if sequence.engine_name is not None]",
         ("tests/contract/test_engine_contract.py::test_each_version_answers_as_itself_alone_and_together",),
     ),
     Mutation(

@@ -1,7 +1,8 @@
 """Gives every case of a collection of adapters its verdict and compares it with the expected one.
 
 Usage: ``python tests/acceptance/check_cases.py CASES_DIR [--dtype float32]``; CASES_DIR holds manifest.json and
-adapters.tar.gz. Exit status 0 if every verdict and effect is right.
+adapters.tar.gz. Of an accepted adapter both the effect that was verified and the one that the embedded engine serves,
+for prompts and for decoding rows, must be the expected one. Exit status 0 if every verdict and effect is right.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from tests.acceptance.expected_effect import (  # noqa: E402
     unpack,
     verified_deltas,
 )
+from tests.acceptance.served_effect import SERVED_RTOL, served_deltas  # noqa: E402
 
 
 def judge(case: dict[str, Any], folder: Path, base: Any, policy: VerifyPolicy) -> tuple[str, list[str]]:
@@ -35,6 +37,8 @@ def judge(case: dict[str, Any], folder: Path, base: Any, policy: VerifyPolicy) -
             faults = compare_modules(case["expect"], verified) if "expect" in case else ["accepted"]
             if "expect" in case:
                 faults += compare_effect(case["expect"], verified_deltas(verified, artifact))
+                for served in served_deltas(verified, folder, base.shape, policy.rank_max):
+                    faults += compare_effect(case["expect"], served, rtol=SERVED_RTOL)
     except VersionRefusedError as error:
         return f"{error.reason}: {error.message}", ["refused"] if case["verdict"] == "accept" else []
     if case["warn"] and not verified.warnings:
@@ -67,6 +71,7 @@ def main() -> int:
             for fault in faults:
                 print(f"      {fault}")
     print(f"{len(manifest['cases'])} cases, {wrong} wrong")
+    print(f"effects compared: as verified to 1e-9, as served in float32 to {SERVED_RTOL}, of the update's norm")
     return 1 if wrong else 0
 
 

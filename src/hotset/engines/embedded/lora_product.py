@@ -40,16 +40,15 @@ class _Range:
     """Decoding rows whose adapters lie close together in the pool."""
 
     rows: slice
-    #: By layer, by site: A [num_ranks * num_linears, d_in].
-    a: list[list[torch.Tensor]]
+    span: Span
+    #: Entries of the flat u, in units of a site's linears, before this range's.
+    origin: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Bags:
     """For one site, one bag a row and chunk."""
 
-    #: By layer: B as rows of one chunk [num_ranks * num_chunks, width].
-    tables: list[torch.Tensor]
     #: Which entry of the flat u weighs each bag's items.
     entries: torch.Tensor
     #: The items: rows of the table.
@@ -59,13 +58,24 @@ class _Bags:
 
 
 @dataclass(frozen=True, slots=True)
+class _Step:
+    """What one layer's site takes."""
+
+    #: For each range, A [num_ranks * num_linears, d_in].
+    a: tuple[torch.Tensor, ...]
+    #: B as rows of one chunk [num_ranks * num_chunks, width].
+    table: torch.Tensor
+    bags: _Bags
+
+
+@dataclass(frozen=True, slots=True)
 class MixedTerm:
     """Consecutive rows, one token each, of any adapters."""
 
     rows: slice
-    ranges: list[_Range]
-    #: By site; None where no row adapts it.
-    bags: list[_Bags | None]
+    ranges: tuple[_Range, ...]
+    #: By layer, by site; None where no row adapts it.
+    steps: list[list[_Step | None]]
 
 
 LoraTerm = UniformTerm | MixedTerm
@@ -122,48 +132,48 @@ class LoraTerms:
         spans = [self._pool.spans[name] for name in names]
         bounds = [0, *(row for row in range(1, len(spans)) if _is_apart(spans[row - 1], spans[row])), len(spans)]
         ranges: list[_Range] = []
-        # For each row: its range's first entry in the flat u, first rank, and number of rows.
-        origins: list[tuple[int, Span, int, int]] = []
-        num_ranks = 0
+        origin = 0
         for start, stop in itertools.pairwise(bounds):
             whole = Span(spans[start].start, spans[stop - 1].stop)
-            ranges.append(_Range(slice(first_row + start, first_row + stop), self._a_views(whole)))
-            origins += [(num_ranks, whole, stop - start, row - start) for row in range(start, stop)]
-            num_ranks += whole.width * (stop - start)
-        bags = [self._bags(site, names, spans, origins) for site in range(len(SITE_LINEARS))]
-        return MixedTerm(slice(first_row, first_row + len(names)), ranges, bags)
-
-    def _a_views(self, span: Span) -> list[list[torch.Tensor]]:
-        return [
-            [a[layer, span.start : span.stop].flatten(0, 1) for a in self._pool.a]
+            ranges.append(_Range(slice(first_row + start, first_row + stop), whole, origin))
+            origin += whole.width * (stop - start)
+        bags = [self._bags(site, first_row, names, ranges) for site in range(len(SITE_LINEARS))]
+        steps = [
+            [self._step(layer, site, ranges, bags[site]) for site in range(len(SITE_LINEARS))]
             for layer in range(self._pool.shape.num_layers)
         ]
+        return MixedTerm(slice(first_row, first_row + len(names)), tuple(ranges), steps)
 
-    def _bags(
-        self,
-        site: int,
-        names: Sequence[EngineName],
-        spans: Sequence[Span],
-        origins: Sequence[tuple[int, Span, int, int]],
-    ) -> _Bags | None:
+    def _step(self, layer: int, site: int, ranges: Sequence[_Range], bags: _Bags | None) -> _Step | None:
+        if bags is None:
+            return None
+        a = self._pool.a[site][layer]
+        parts = tuple(a[part.span.start : part.span.stop].flatten(0, 1) for part in ranges)
+        return _Step(parts, self._tables[site][layer], bags)
+
+    def _bags(self, site: int, first_row: int, names: Sequence[EngineName], ranges: Sequence[_Range]) -> _Bags | None:
         columns, width = self._pool.columns[site], self._widths[site]
         num_linears, num_chunks = len(columns), self._pool.b[site].shape[-1] // width
         entries: list[int] = []
         items: list[int] = []
         offsets: list[int] = []
-        for name, span, (origin, whole, num_rows, row) in zip(names, spans, origins, strict=True):
-            adapted = self._pool.linears(name)
-            for place, (linear, part) in enumerate(columns.items()):
-                ranks = range(span.start, span.stop) if linear in adapted else range(0)
-                first = origin * num_linears + row
-                own = [first + ((rank - whole.start) * num_linears + place) * num_rows for rank in ranks]
-                for chunk in range(part.start // width, part.stop // width):
-                    offsets.append(len(items))
-                    items += [rank * num_chunks + chunk for rank in ranks]
-                    entries += own
+        for part in ranges:
+            num_rows = part.rows.stop - part.rows.start
+            for row in range(num_rows):
+                name = names[part.rows.start - first_row + row]
+                span, adapted = self._pool.spans[name], self._pool.linears(name)
+                for place, (linear, its_columns) in enumerate(columns.items()):
+                    ranks = range(span.start, span.stop) if linear in adapted else range(0)
+                    # u lies by rank, then linear, then row.
+                    first = (part.origin - part.span.start * num_rows) * num_linears + place * num_rows + row
+                    own = [first + rank * num_linears * num_rows for rank in ranks]
+                    for chunk in range(its_columns.start // width, its_columns.stop // width):
+                        offsets.append(len(items))
+                        items += [rank * num_chunks + chunk for rank in ranks]
+                        entries += own
         if not items:
             return None
-        return _Bags(self._tables[site], torch.tensor(entries), torch.tensor(items), torch.tensor(offsets))
+        return _Bags(torch.tensor(entries), torch.tensor(items), torch.tensor(offsets))
 
 
 def add_lora(terms: Sequence[LoraTerm], layer: int, site: int, x: torch.Tensor, y: torch.Tensor) -> None:
@@ -181,16 +191,22 @@ def add_lora(terms: Sequence[LoraTerm], layer: int, site: int, x: torch.Tensor, 
             rows = x[term.rows]
             for a, b, columns in term.factors[layer][site]:
                 y[term.rows, columns].addmm_(torch.mm(rows, a), b)
-            continue
-        bags = term.bags[site]
-        if bags is not None:
-            parts = [torch.mm(part.a[layer][site], x[part.rows].t()).view(-1) for part in term.ranges]
-            u = parts[0] if len(parts) == 1 else torch.cat(parts)
-            weights = u.index_select(0, bags.entries)
-            added = torch.embedding_bag(bags.tables[layer], bags.items, bags.offsets, False, 0, False, weights, False)[
-                0
-            ]
-            y[term.rows].add_(added.view(-1, y.shape[1]))
+        elif (step := term.steps[layer][site]) is not None:
+            _add_mixed(term, step, x, y)
+
+
+def _add_mixed(term: MixedTerm, step: _Step, x: torch.Tensor, y: torch.Tensor) -> None:
+    # Each view costs as much as a small kernel, so the usual case, every row in one range, makes few.
+    is_whole = term.rows.stop - term.rows.start == len(y)
+    if is_whole and len(step.a) == 1:
+        u = torch.mm(step.a[0], x.t())
+    else:
+        parts = zip(term.ranges, step.a, strict=True)
+        u = torch.cat([torch.mm(a, x[part.rows].t()).view(-1) for part, a in parts])
+    bags = step.bags
+    weights = u.take(bags.entries)
+    added = torch.embedding_bag(step.table, bags.items, bags.offsets, False, 0, False, weights, False)[0]
+    (y if is_whole else y[term.rows]).add_(added.view(-1, y.shape[1]))
 
 
 def _is_apart(left: Span, right: Span) -> bool:

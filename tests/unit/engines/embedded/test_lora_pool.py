@@ -86,6 +86,23 @@ def test_a_mixed_batch_equals_each_row_alone(site: int, layer: int) -> None:
     assert torch.equal(y[:2], base_rows)
 
 
+@pytest.mark.parametrize("site", list(_SITES))
+def test_adapters_far_apart_in_the_pool_are_multiplied_apart(site: int) -> None:
+    pool = make_pool(num_slots=6, rank_max=64)
+    adapters = [make_staged(number, rank) for number, rank in enumerate((5, 64, 64, 8, 64, 3))]
+    for staged in adapters:
+        pool.place(staged)
+    for number in (1, 2, 4):
+        pool.drop(name_of(number))
+    rows = [adapters[0], adapters[0], adapters[3], adapters[5]]
+    x, y = inputs(site, 6)
+    wanted = expected(site, 0, x, y, [None, *rows, None])
+    term = LoraTerms(pool).mixed(1, [staged.engine_name for staged in rows])
+    assert len(term.ranges) == 2
+    add_lora([term], 0, site, x, y)
+    torch.testing.assert_close(y, wanted, rtol=1e-4, atol=1e-4)
+
+
 def test_one_adapter_for_all_rows() -> None:
     pool = make_pool()
     staged = make_staged(1, 7)

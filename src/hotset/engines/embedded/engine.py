@@ -39,7 +39,7 @@ from hotset.engines.embedded.batch import BatchBuilder
 from hotset.engines.embedded.block_allocator import BlockAllocator
 from hotset.engines.embedded.chat import PromptEncoder
 from hotset.engines.embedded.choice import ActiveRequest, Choice
-from hotset.engines.embedded.hardware import dtype_name, hardware_class, serving_dtype
+from hotset.engines.embedded.hardware import dtype_name, hardware_class, serving_dtype, subnormals_as_zero
 from hotset.engines.embedded.kv_cache import KvCache
 from hotset.engines.embedded.lora_pool import LoraPool
 from hotset.engines.embedded.model import Model
@@ -58,14 +58,13 @@ _SCORED_ROWS = 256
 class EmbeddedEngine:
     """A `StepEngine` in PyTorch."""
 
+    @subnormals_as_zero()
     def __init__(self, settings: EmbeddedSettings, clock: Clock | None = None) -> None:
         """Read the base and make room for adapters and keys and values.
 
         Raises:
             ConfigError: the base is not the registered one, or can't be served exactly, or the settings can't be met.
         """
-        # Numbers near zero would otherwise be computed ten times slower, and an adapter could be full of them.
-        torch.set_flush_denormal(True)
         if settings.num_threads:
             torch.set_num_threads(settings.num_threads)
         folder, dtype = Path(settings.base_folder), serving_dtype(settings.dtype)
@@ -171,6 +170,7 @@ class EmbeddedEngine:
         )
 
     @torch.inference_mode()
+    @subnormals_as_zero()
     def score(self, score: Score) -> list[list[float]]:
         """Return per text the log-probability of each token after its first.
 
@@ -189,6 +189,7 @@ class EmbeddedEngine:
         return bool(self._choices)
 
     @torch.inference_mode()
+    @subnormals_as_zero()
     def step(self) -> list[EngineEvent]:
         """Advance every running request by at most one token or one piece of prompt."""
         plan = self.scheduler.plan_step()

@@ -1,6 +1,8 @@
 """What the processor multiplies natively, and what follows for the serving dtype."""
 
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -29,3 +31,17 @@ def serving_dtype(name: DtypeName) -> torch.dtype:
 def dtype_name(dtype: torch.dtype) -> str:
     """Return a dtype's name as engine facts spell it."""
     return next(name for name, known in _DTYPES.items() if known == dtype)
+
+
+@contextmanager
+def subnormals_as_zero() -> Iterator[None]:
+    """Compute with numbers next to zero as if they were zero.
+
+    The processor is ten times slower on them otherwise, and an adapter could be full of them. The setting is this
+    thread's; PyTorch's own threads have it from the first one on that started them inside.
+    """
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)

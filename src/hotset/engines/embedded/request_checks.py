@@ -1,6 +1,7 @@
 """Refusing a request whose parameters are out of range. The gateway checks too; an engine relies on nobody."""
 
 import math
+import sys
 
 from hotset.core.errors import InvalidRequestError
 from hotset.core.messages import Generate, Sampling
@@ -36,7 +37,7 @@ def check_request(request: Generate, vocab_size: int) -> None:
 def _check_sampling(sampling: Sampling) -> None:
     bounds = {
         "temperature": (sampling.temperature, 0.0, 2.0),
-        "top_p": (sampling.top_p, math.ulp(0.0), 1.0),
+        "top_p": (sampling.top_p, sys.float_info.min, 1.0),
         "top_k": (sampling.top_k, 0, math.inf),
         "min_p": (sampling.min_p, 0.0, 1.0),
         "presence_penalty": (sampling.presence_penalty, -_PENALTY_MAX, _PENALTY_MAX),

@@ -10,7 +10,7 @@ from hotset.core.ids import EngineName
 from hotset.core.messages import AdapterLoad
 from hotset.engines.embedded.adapter_files import stage_adapter
 from hotset.engines.embedded.lora_pool import SITE_LINEARS, LoraPool
-from hotset.engines.embedded.lora_product import LoraTerms, add_lora
+from hotset.engines.embedded.lora_product import LoraTerms, Piece, add_lora
 from hotset.registry.verify import VerifiedVersion
 
 NAME = EngineName("hs-" + "0" * 32)
@@ -39,10 +39,10 @@ def _deltas(pool: LoraPool, terms: LoraTerms, shape: BaseShape, *, is_prompt: bo
     deltas: dict[str, np.ndarray] = {}
     for site, linears in enumerate(SITE_LINEARS):
         d_in = shape.linear_shape(linears[0])[1]
-        term = terms.uniform(0, d_in, NAME) if is_prompt else terms.mixed(0, [NAME] * d_in)
+        made = terms.prompts([Piece(NAME, 0, d_in)]) if is_prompt else [terms.decodes(0, [NAME] * d_in)]
         for layer in range(shape.num_layers):
             answer = torch.zeros((d_in, pool.b[site].shape[-1]))
-            add_lora([term], layer, site, torch.eye(d_in), answer)
+            add_lora(made, layer, site, torch.eye(d_in), answer)
             for linear in linears:
                 served = answer[:, pool.columns[site][linear]].t()
                 deltas[f"model.layers.{layer}.{linear}"] = served.double().numpy()

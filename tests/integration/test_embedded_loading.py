@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from hotset.core.base import LINEARS
 from hotset.core.errors import ConfigError, LoadFailedError
 from hotset.core.messages import AdapterLoad
 from hotset.engines.embedded.engine import EmbeddedEngine
@@ -51,7 +52,8 @@ def changed_module(content: AdapterLoad, **fields: Any) -> AdapterLoad:
 def test_a_load_reports_what_it_did(engine: EmbeddedEngine, folder: Path) -> None:
     report = engine.place(engine.stage(adapter_load(folder / "all", engine_name(1))))
     assert report.num_modules == 14
-    assert report.slot_bytes == engine.pool.slot_bytes(8) > 0
+    per_rank = sum(sum(_SHAPE.linear_shape(linear)) for linear in LINEARS) * _SHAPE.num_layers
+    assert report.slot_bytes == 8 * per_rank * 4  # float32
     assert 0 <= report.stall_seconds <= report.seconds
     assert engine.inventory().loaded == (engine_name(1),)
     engine.check()

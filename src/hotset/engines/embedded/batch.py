@@ -1,4 +1,4 @@
-"""One step's tokens as tensors: decoding sequences first (the base's, then adapters by span), then prompt pieces."""
+"""One step's tokens as tensors: decoding sequences, then prompt pieces, the base's first in both, then by adapter."""
 
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import torch
 
 from hotset.core.ids import EngineName
 from hotset.engines.embedded.lora_pool import LoraPool
-from hotset.engines.embedded.lora_product import LoraTerm, LoraTerms
+from hotset.engines.embedded.lora_product import LoraTerm, LoraTerms, Piece
 from hotset.engines.embedded.scheduler import Chunk, Sequence, StepPlan
 
 
@@ -68,7 +68,8 @@ class BatchBuilder:
     def build(self, plan: StepPlan) -> StepBatch:
         """Return the tensors of a step that computes at least one token."""
         decodes = sorted(plan.decodes, key=self._order)
-        chunks = [Chunk(sequence, sequence.num_computed, 1) for sequence in decodes] + plan.prefills
+        prefills = sorted(plan.prefills, key=lambda chunk: self._order(chunk.sequence))
+        chunks = [Chunk(sequence, sequence.num_computed, 1) for sequence in decodes] + prefills
         token_ids: list[int] = []
         positions: list[int] = []
         slots: list[int] = []
@@ -85,8 +86,8 @@ class BatchBuilder:
             positions=torch.tensor(positions),
             slots=torch.tensor(slots),
             decode=self._decode_part(decodes) if decodes else None,
-            prefills=self._prefill_parts(plan.prefills, len(decodes)),
-            lora=self._lora(decodes, plan.prefills),
+            prefills=self._prefill_parts(prefills, len(decodes)),
+            lora=self._lora(decodes, prefills),
         )
         sampled = tuple(chunk.sequence for chunk in chunks if chunk.is_last)
         return StepBatch(batch, sampled, torch.tensor(rows, dtype=torch.int64))
@@ -100,11 +101,11 @@ class BatchBuilder:
             slots=None,
             decode=None,
             prefills=(PrefillPart(0, length, 0, None),),
-            lora=() if name is None else (self._terms.uniform(0, length, name),),
+            lora=() if name is None else tuple(self._terms.prompts([Piece(name, 0, length)])),
         )
 
     def _order(self, sequence: Sequence) -> int:
-        return -1 if sequence.engine_name is None else self._pool.spans[sequence.engine_name].start
+        return -1 if sequence.engine_name is None else self._pool.position(sequence.engine_name)
 
     def _slots(self, blocks: Seq[int], start: int, stop: int) -> list[int]:
         size = self._block_size
@@ -130,12 +131,11 @@ class BatchBuilder:
 
     def _lora(self, decodes: Seq[Sequence], prefills: Seq[Chunk]) -> tuple[LoraTerm, ...]:
         names = [sequence.engine_name for sequence in decodes if sequence.engine_name is not None]
-        terms: list[LoraTerm] = []
-        if names:
-            terms.append(self._terms.mixed(len(decodes) - len(names), names))
+        pieces: list[Piece] = []
         row = len(decodes)
         for chunk in prefills:
             if chunk.sequence.engine_name is not None:
-                terms.append(self._terms.uniform(row, chunk.num_tokens, chunk.sequence.engine_name))
+                pieces.append(Piece(chunk.sequence.engine_name, row, chunk.num_tokens))
             row += chunk.num_tokens
-        return tuple(terms)
+        decoding = [self._terms.decodes(len(decodes) - len(names), names)] if names else []
+        return (*decoding, *self._terms.prompts(pieces))

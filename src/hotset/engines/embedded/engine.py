@@ -39,7 +39,13 @@ from hotset.engines.embedded.batch import BatchBuilder
 from hotset.engines.embedded.block_allocator import BlockAllocator
 from hotset.engines.embedded.chat import PromptEncoder
 from hotset.engines.embedded.choice import ActiveRequest, Choice
-from hotset.engines.embedded.hardware import dtype_name, hardware_class, serving_dtype, subnormals_as_zero
+from hotset.engines.embedded.hardware import (
+    dtype_name,
+    hardware_class,
+    one_thread,
+    serving_dtype,
+    subnormals_as_zero,
+)
 from hotset.engines.embedded.kv_cache import KvCache
 from hotset.engines.embedded.lora_pool import LoraPool
 from hotset.engines.embedded.model import Model
@@ -125,7 +131,7 @@ class EmbeddedEngine:
         Raises:
             LoadFailedError: bytes other than `load.files` says, or tensors that don't fit.
         """
-        with torch.inference_mode():
+        with one_thread(), torch.inference_mode():
             return stage_adapter(load, self._settings.base.shape, self._settings.rank_max, self._dtype)
 
     def place(self, staged: object) -> LoadReport:
@@ -136,7 +142,7 @@ class EmbeddedEngine:
         """
         assert isinstance(staged, StagedAdapter)
         started = self._clock.monotonic_s()
-        if staged.engine_name not in self.pool.spans:
+        if staged.engine_name not in self.pool:
             with torch.inference_mode():
                 self.pool.place(staged)
         seconds = self._clock.monotonic_s() - started
@@ -144,7 +150,7 @@ class EmbeddedEngine:
             seconds=seconds,
             stall_seconds=seconds,
             num_modules=staged.num_modules,
-            slot_bytes=self.pool.slot_bytes(staged.rank),
+            slot_bytes=self.pool.slot_bytes(staged.engine_name),
         )
 
     def unload(self, name: EngineName) -> None:
@@ -153,7 +159,7 @@ class EmbeddedEngine:
         Raises:
             LoadFailedError: a request that has not ended uses it.
         """
-        if name not in self.pool.spans:
+        if name not in self.pool:
             return
         if any(sequence.engine_name == name for sequence in self._choices):
             raise LoadFailedError("a request that has not ended uses the version.")
@@ -163,7 +169,7 @@ class EmbeddedEngine:
     def inventory(self) -> Inventory:
         """Return what is loaded and which requests have not ended."""
         return Inventory(
-            loaded=self.pool.spans.names,
+            loaded=self.pool.names,
             running=tuple(self._requests),
             kv_blocks_used=self.allocator.num_used,
             kv_blocks_total=self.allocator.num_total,
@@ -296,7 +302,7 @@ class EmbeddedEngine:
         self.scheduler.remove(request_id)
 
     def _check_loaded(self, name: EngineName | None) -> None:
-        if name is not None and name not in self.pool.spans:
+        if name is not None and name not in self.pool:
             raise LoadFailedError("the version is not loaded in this engine.")
 
     def _score(self, token_ids: list[int], name: EngineName | None) -> list[float]:

@@ -1,5 +1,7 @@
 """The base model's matrix products, with weights laid out once in the form oneDNN multiplies fastest."""
 
+import functools
+
 import torch
 from torch.nn import functional
 
@@ -26,10 +28,22 @@ class Linear:
         return functional.linear(x, self._weight, self._bias)
 
 
+def product(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Return ``x @ weight.T`` for a weight as it lies; oneDNN's own operator starts sooner than PyTorch's."""
+    if _has_onednn(weight.dtype):
+        return torch.ops.mkldnn._linear_pointwise(x, weight, None, "none", [], "")
+    return functional.linear(x, weight)
+
+
 def _pack(weight: torch.Tensor) -> torch.Tensor | None:
     """Return the weight in oneDNN's own layout, or None where this build or dtype has none."""
-    if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_reorder_linear_weight"):
-        return None
-    if weight.dtype not in (torch.float32, torch.bfloat16):
+    if not _has_onednn(weight.dtype):
         return None
     return torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), _ROWS_HINT)
+
+
+@functools.cache
+def _has_onednn(dtype: torch.dtype) -> bool:
+    """Whether this build has oneDNN's operators, for this dtype."""
+    has_operators = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
+    return has_operators and dtype in (torch.float32, torch.bfloat16)

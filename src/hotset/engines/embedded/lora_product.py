@@ -1,12 +1,14 @@
-"""What a batch's adapters add to the base, computed for all of them together.
+"""What a batch's adapters add to the base, computed for many of them together.
 
-Rows that all use one adapter (a piece of a prompt) take two plain products. Decoding rows, each with an adapter of
-its own, take one product for ``u = A @ x.T`` over the ranks of all adapters in the batch, and then, for each row, the
-sum of its own ranks' rows of B weighted by its own entries of u: an embedding bag. No other adapter's number is read
-for a row, so nothing that overflows can reach a neighbour, and rows of the bare base are in no product at all.
+Prompt rows of neighbouring adapters take one product for ``u = A @ x.T`` over the ranks of all of them, then one for
+each linear with B; between the two, every bit of a row's entries of u for ranks that are not its adapter's is cleared,
+whatever they are. B is finite, which is checked when it is staged, so nothing of one row reaches another.
+Decoding rows, each with an adapter of its own, take one product for u as well, and then, for each row, the sum of its
+own ranks' rows of B weighted by its own entries of u: an embedding bag. What is read of B is what is used.
 A site's output is seen as chunks of equal width, so that one bag for each (row, chunk) covers all its linears.
-Source: batching over one pool is the idea of Punica (arXiv 2310.18547); the two steps are our own, chosen because
-small matrix products cost more to start than to compute, and a masked one would compute every pair.
+Rows of the bare base are in no product at all.
+Source: batching over one pool is the idea of Punica (arXiv 2310.18547); the steps are our own, chosen because small
+matrix products cost more to start than to compute.
 """
 
 import itertools
@@ -17,32 +19,50 @@ from dataclasses import dataclass
 import torch
 
 from hotset.core.ids import EngineName
+from hotset.engines.embedded.linear import product
 from hotset.engines.embedded.lora_pool import SITE_LINEARS, LoraPool
 from hotset.engines.embedded.rank_spans import Span
 
 #: Ranks of nobody in the batch that one product for u may cover rather than be split in two.
 _GAP_RANKS_MAX = 64
-#: Sets of decoding rows, and single adapters, whose index tensors and slices are kept.
+#: Ranks of one site that prompts of several adapters may share: the more, the more pairs are computed and dropped.
+_SHARED_RANKS_MAX = 128
+#: Sets of adapters whose index tensors and slices are kept.
 _KEPT_MAX = 64
+#: By bytes of a number, the integers that see its bits.
+_BITS = {2: torch.int16, 4: torch.int32}
 
 
 @dataclass(frozen=True, slots=True)
-class UniformTerm:
-    """Consecutive rows that all use one adapter."""
+class Piece:
+    """Consecutive rows of one prompt."""
 
-    rows: slice
-    #: By layer, by site: A transposed [d_in, rank], B [rank, d_out] and its columns, for each adapted linear.
-    factors: list[list[list[tuple[torch.Tensor, torch.Tensor, slice]]]]
+    name: EngineName
+    first_row: int
+    num_rows: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Range:
-    """Decoding rows whose adapters lie close together in the pool."""
+class _Factors:
+    """What one layer's site takes for the prompts of a few adapters."""
+
+    num_ranks: int
+    #: [num_ranks * num_linears, d_in].
+    a: torch.Tensor
+    #: For each adapted linear: its place in the site, B [num_ranks, d_out] and its columns.
+    linears: list[tuple[int, torch.Tensor, slice]]
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTerm:
+    """Consecutive rows of the prompts of one or a few adapters."""
 
     rows: slice
-    span: Span
-    #: Entries of the flat u, in units of a site's linears, before this range's.
-    origin: int
+    #: By layer, by site; None where no row adapts it.
+    factors: list[list[_Factors | None]]
+    #: By site, [num_rows, num_ranks]: all bits of an entry of u that is the row's own, none of another's; None where
+    #: all rows use one adapter.
+    bits: list[torch.Tensor | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +79,9 @@ class _Bags:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What one layer's site takes."""
+    """What one layer's site takes for decoding rows."""
 
-    #: For each range, A [num_ranks * num_linears, d_in].
+    #: For each stretch of ranks, A [num_ranks * num_linears, d_in].
     a: tuple[torch.Tensor, ...]
     #: B as rows of one chunk [num_ranks * num_chunks, width].
     table: torch.Tensor
@@ -69,16 +89,15 @@ class _Step:
 
 
 @dataclass(frozen=True, slots=True)
-class MixedTerm:
+class DecodeTerm:
     """Consecutive rows, one token each, of any adapters."""
 
     rows: slice
-    ranges: tuple[_Range, ...]
     #: By layer, by site; None where no row adapts it.
     steps: list[list[_Step | None]]
 
 
-LoraTerm = UniformTerm | MixedTerm
+LoraTerm = PromptTerm | DecodeTerm
 
 
 class LoraTerms:
@@ -87,92 +106,121 @@ class LoraTerms:
     def __init__(self, pool: LoraPool) -> None:
         self._pool = pool
         self._generation = -1
-        self._uniform: dict[EngineName, list[list[list[tuple[torch.Tensor, torch.Tensor, slice]]]]] = {}
-        self._mixed: dict[tuple[int, tuple[EngineName, ...]], MixedTerm] = {}
+        self._factors: dict[tuple[EngineName, ...], list[list[_Factors | None]]] = {}
+        self._decodes: dict[tuple[int, tuple[EngineName, ...]], DecodeTerm] = {}
         self._widths = [math.gcd(*(c.stop - c.start for c in columns.values())) for columns in pool.columns]
         self._tables = [[layer.view(-1, width) for layer in pool.b[site]] for site, width in enumerate(self._widths)]
 
-    def uniform(self, first_row: int, num_rows: int, name: EngineName) -> UniformTerm:
-        """Return the term of consecutive rows of one adapter."""
+    def prompts(self, pieces: Sequence[Piece]) -> list[PromptTerm]:
+        """Return the terms of pieces whose rows follow one another, neighbours in the pool best side by side."""
         self._refresh()
-        if name not in self._uniform:
-            self._uniform[name] = [
-                [self._linear_factors(layer, site, name) for site in range(len(SITE_LINEARS))]
-                for layer in range(self._pool.shape.num_layers)
-            ]
-        return UniformTerm(slice(first_row, first_row + num_rows), self._uniform[name])
+        groups: list[list[Piece]] = []
+        for piece in pieces:
+            if groups and self._may_share([each.name for each in groups[-1]], piece.name):
+                groups[-1].append(piece)
+            else:
+                groups.append([piece])
+        return [self._prompt_term(group) for group in groups]
 
-    def mixed(self, first_row: int, names: Sequence[EngineName]) -> MixedTerm:
-        """Return the term of consecutive rows with one adapter each, sorted by their spans."""
+    def decodes(self, first_row: int, names: Sequence[EngineName]) -> DecodeTerm:
+        """Return the term of consecutive rows with one adapter each; the same names in the same order are kept."""
         self._refresh()
         key = (first_row, tuple(names))
-        if key not in self._mixed:
-            self._mixed[key] = self._make_mixed(first_row, names)
-        return self._mixed[key]
+        if key not in self._decodes:
+            self._decodes[key] = self._decode_term(first_row, names)
+        return self._decodes[key]
 
     def _refresh(self) -> None:
-        if self._generation != self._pool.generation or len(self._uniform) + len(self._mixed) > _KEPT_MAX:
+        if self._generation != self._pool.generation or len(self._factors) + len(self._decodes) > _KEPT_MAX:
             self._generation = self._pool.generation
-            self._uniform.clear()
-            self._mixed.clear()
+            self._factors.clear()
+            self._decodes.clear()
 
-    def _linear_factors(
-        self, layer: int, site: int, name: EngineName
-    ) -> list[tuple[torch.Tensor, torch.Tensor, slice]]:
-        span, linears = self._pool.spans[name], self._pool.linears(name)
-        a = self._pool.a[site][layer, span.start : span.stop]
-        b = self._pool.b[site][layer, span.start : span.stop]
-        return [
-            (a[:, place].t(), b[:, columns], columns)
+    def _spans(self, site: int, names: Sequence[EngineName]) -> list[Span]:
+        """Return the spans of those of the adapters that adapt a site, in order."""
+        spans = {self._pool.span(site, name) for name in names}
+        return sorted(span for span in spans if span is not None)
+
+    def _may_share(self, names: list[EngineName], name: EngineName) -> bool:
+        if name in names:
+            return True
+        spans = [self._spans(site, [*names, name]) for site in range(len(SITE_LINEARS))]
+        return all(each[-1].stop - each[0].start <= _SHARED_RANKS_MAX for each in spans if each)
+
+    def _prompt_term(self, group: Sequence[Piece]) -> PromptTerm:
+        names = tuple(dict.fromkeys(piece.name for piece in group))
+        if names not in self._factors:
+            self._factors[names] = [
+                [self._prompt_factors(layer, site, names) for site in range(len(SITE_LINEARS))]
+                for layer in range(self._pool.shape.num_layers)
+            ]
+        rows = slice(group[0].first_row, group[-1].first_row + group[-1].num_rows)
+        bits = [self._bits(site, group) if len(names) > 1 else None for site in range(len(SITE_LINEARS))]
+        return PromptTerm(rows, self._factors[names], bits)
+
+    def _prompt_factors(self, layer: int, site: int, names: Sequence[EngineName]) -> _Factors | None:
+        spans = self._spans(site, names)
+        if not spans:
+            return None
+        ranks = slice(spans[0].start, spans[-1].stop)
+        adapted = frozenset[str]().union(*map(self._pool.linears, names))
+        b = self._pool.b[site][layer, ranks]
+        linears = [
+            (place, b[:, columns], columns)
             for place, (linear, columns) in enumerate(self._pool.columns[site].items())
-            if linear in linears
+            if linear in adapted
         ]
+        return _Factors(len(b), self._pool.a[site][layer, ranks].flatten(0, 1), linears)
 
-    def _make_mixed(self, first_row: int, names: Sequence[EngineName]) -> MixedTerm:
-        spans = [self._pool.spans[name] for name in names]
-        bounds = [0, *(row for row in range(1, len(spans)) if _is_apart(spans[row - 1], spans[row])), len(spans)]
-        ranges: list[_Range] = []
-        origin = 0
-        for start, stop in itertools.pairwise(bounds):
-            whole = Span(spans[start].start, spans[stop - 1].stop)
-            ranges.append(_Range(slice(first_row + start, first_row + stop), whole, origin))
-            origin += whole.width * (stop - start)
-        bags = [self._bags(site, first_row, names, ranges) for site in range(len(SITE_LINEARS))]
+    def _bits(self, site: int, group: Sequence[Piece]) -> torch.Tensor | None:
+        spans = self._spans(site, [piece.name for piece in group])
+        if not spans:
+            return None
+        first_rank, first_row = spans[0].start, group[0].first_row
+        num_rows = group[-1].first_row + group[-1].num_rows - first_row
+        dtype = _BITS[self._pool.a[site].itemsize]
+        bits = torch.zeros((num_rows, spans[-1].stop - first_rank), dtype=dtype)
+        for piece in group:
+            if (span := self._pool.span(site, piece.name)) is not None:
+                row = piece.first_row - first_row
+                bits[row : row + piece.num_rows, span.start - first_rank : span.stop - first_rank] = -1
+        return bits
+
+    def _decode_term(self, first_row: int, names: Sequence[EngineName]) -> DecodeTerm:
+        stretches = [_stretches(self._spans(site, names)) for site in range(len(SITE_LINEARS))]
+        bags = [self._bags(site, names, stretches[site]) for site in range(len(SITE_LINEARS))]
         steps = [
-            [self._step(layer, site, ranges, bags[site]) for site in range(len(SITE_LINEARS))]
+            [self._step(layer, site, stretches[site], bags[site]) for site in range(len(SITE_LINEARS))]
             for layer in range(self._pool.shape.num_layers)
         ]
-        return MixedTerm(slice(first_row, first_row + len(names)), tuple(ranges), steps)
+        return DecodeTerm(slice(first_row, first_row + len(names)), steps)
 
-    def _step(self, layer: int, site: int, ranges: Sequence[_Range], bags: _Bags | None) -> _Step | None:
+    def _step(self, layer: int, site: int, stretches: Sequence[Span], bags: _Bags | None) -> _Step | None:
         if bags is None:
             return None
-        a = self._pool.a[site][layer]
-        parts = tuple(a[part.span.start : part.span.stop].flatten(0, 1) for part in ranges)
-        return _Step(parts, self._tables[site][layer], bags)
+        whole = self._pool.a[site][layer]
+        a = tuple(whole[each.start : each.stop].flatten(0, 1) for each in stretches)
+        return _Step(a, self._tables[site][layer], bags)
 
-    def _bags(self, site: int, first_row: int, names: Sequence[EngineName], ranges: Sequence[_Range]) -> _Bags | None:
+    def _bags(self, site: int, names: Sequence[EngineName], stretches: Sequence[Span]) -> _Bags | None:
+        if not stretches:
+            return None
         columns, width = self._pool.columns[site], self._widths[site]
         num_linears, num_chunks = len(columns), self._pool.b[site].shape[-1] // width
+        # u lies by row, then by rank, stretch after stretch, then by linear.
+        rank_at = {rank: at for at, rank in enumerate(itertools.chain.from_iterable(map(_ranks, stretches)))}
         entries: list[int] = []
         items: list[int] = []
         offsets: list[int] = []
-        for part in ranges:
-            num_rows = part.rows.stop - part.rows.start
-            for row in range(num_rows):
-                name = names[part.rows.start - first_row + row]
-                span, adapted = self._pool.spans[name], self._pool.linears(name)
-                for place, (linear, its_columns) in enumerate(columns.items()):
-                    ranks = range(span.start, span.stop) if linear in adapted else range(0)
-                    # u lies by rank, then linear, then row.
-                    first = (part.origin - part.span.start * num_rows) * num_linears + place * num_rows + row
-                    own = [first + rank * num_linears * num_rows for rank in ranks]
-                    for chunk in range(its_columns.start // width, its_columns.stop // width):
-                        offsets.append(len(items))
-                        items += [rank * num_chunks + chunk for rank in ranks]
-                        entries += own
-        if not items:
-            return None
+        for row, name in enumerate(names):
+            first = row * len(rank_at)
+            ranks, adapted = _ranks(self._pool.span(site, name)), self._pool.linears(name)
+            for place, (linear, its_columns) in enumerate(columns.items()):
+                own = ranks if linear in adapted else ()
+                for chunk in range(its_columns.start // width, its_columns.stop // width):
+                    offsets.append(len(items))
+                    items += [rank * num_chunks + chunk for rank in own]
+                    entries += [(first + rank_at[rank]) * num_linears + place for rank in own]
         return _Bags(torch.tensor(entries), torch.tensor(items), torch.tensor(offsets))
 
 
@@ -187,27 +235,45 @@ def add_lora(terms: Sequence[LoraTerm], layer: int, site: int, x: torch.Tensor, 
         y: Its output [num_tokens, sum of d_out].
     """
     for term in terms:
-        if isinstance(term, UniformTerm):
-            rows = x[term.rows]
-            for a, b, columns in term.factors[layer][site]:
-                y[term.rows, columns].addmm_(torch.mm(rows, a), b)
+        if isinstance(term, PromptTerm):
+            if (factors := term.factors[layer][site]) is not None:
+                _add_prompts(term.rows, factors, term.bits[site], x, y)
         elif (step := term.steps[layer][site]) is not None:
-            _add_mixed(term, step, x, y)
+            _add_decodes(term.rows, step, x, y)
 
 
-def _add_mixed(term: MixedTerm, step: _Step, x: torch.Tensor, y: torch.Tensor) -> None:
-    # Each view costs as much as a small kernel, so the usual case, every row in one range, makes few.
-    is_whole = term.rows.stop - term.rows.start == len(y)
-    if is_whole and len(step.a) == 1:
-        u = torch.mm(step.a[0], x.t())
-    else:
-        parts = zip(term.ranges, step.a, strict=True)
-        u = torch.cat([torch.mm(a, x[part.rows].t()).view(-1) for part, a in parts])
+def _add_prompts(rows: slice, factors: _Factors, bits: torch.Tensor | None, x: torch.Tensor, y: torch.Tensor) -> None:
+    inputs, outputs = x[rows], y[rows]
+    u = product(inputs, factors.a).view(len(inputs), factors.num_ranks, -1)
+    # By linear, row, rank: matrix kernels take a u with gaps far more slowly than it is copied.
+    u = u.permute(2, 0, 1).contiguous()
+    if bits is not None:
+        u.view(bits.dtype).bitwise_and_(bits)
+    for place, b, columns in factors.linears:
+        outputs[:, columns].addmm_(u[place], b)
+
+
+def _add_decodes(rows: slice, step: _Step, x: torch.Tensor, y: torch.Tensor) -> None:
+    # Each view costs as much as a small kernel, so the usual case, every row and one stretch, makes few.
+    if rows.stop - rows.start != len(y):
+        x, y = x[rows], y[rows]
+    u = product(x, step.a[0]) if len(step.a) == 1 else torch.cat([product(x, a) for a in step.a], dim=1)
     bags = step.bags
     weights = u.take(bags.entries)
     added = torch.embedding_bag(step.table, bags.items, bags.offsets, False, 0, False, weights, False)[0]
-    (y if is_whole else y[term.rows]).add_(added.view(-1, y.shape[1]))
+    y.add_(added.view(-1, y.shape[1]))
 
 
-def _is_apart(left: Span, right: Span) -> bool:
-    return right.start - left.stop > _GAP_RANKS_MAX
+def _stretches(spans: Sequence[Span]) -> list[Span]:
+    """Join spans that lie close together, so that few products cover them all."""
+    joined: list[Span] = []
+    for span in spans:
+        if joined and span.start - joined[-1].stop <= _GAP_RANKS_MAX:
+            joined[-1] = Span(joined[-1].start, span.stop)
+        else:
+            joined.append(span)
+    return joined
+
+
+def _ranks(span: Span | None) -> range:
+    return range(0) if span is None else range(span.start, span.stop)

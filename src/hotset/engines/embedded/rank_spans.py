@@ -1,6 +1,6 @@
-"""Which ranks of the LoRA pool belong to which adapter. Pure: the numbers live in `lora_pool`.
+"""Which ranks of one site of the LoRA pool belong to which adapter. Pure: the numbers live in `lora_pool`.
 
-Each adapter owns one contiguous span of the rank axis, the same in every linear. First fit; when the room is there
+Each adapter of the site owns one contiguous span of its rank axis. First fit; when the room is there
 but scattered, spans move together. A span is rounded up to `_ALIGNMENT` ranks, as matrix kernels like it.
 Invariant (`check`): spans are disjoint and inside the pool.
 """
@@ -40,7 +40,7 @@ def aligned(rank: int) -> int:
 
 
 class RankSpans:
-    """The spans of loaded adapters in a pool that holds `num_slots` adapters of the highest rank."""
+    """The spans of loaded adapters in a site that holds `num_slots` adapters of the highest rank."""
 
     def __init__(self, *, num_slots: int, rank_max: int) -> None:
         self.num_slots = num_slots
@@ -52,6 +52,10 @@ class RankSpans:
 
     def __getitem__(self, name: EngineName) -> Span:
         return self._spans[name]
+
+    def get(self, name: EngineName) -> Span | None:
+        """Return an adapter's span, None where it has none."""
+        return self._spans.get(name)
 
     @property
     def names(self) -> tuple[EngineName, ...]:

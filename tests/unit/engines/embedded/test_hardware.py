@@ -3,7 +3,13 @@
 import pytest
 import torch
 
-from hotset.engines.embedded.hardware import dtype_name, hardware_class, serving_dtype, subnormals_as_zero
+from hotset.engines.embedded.hardware import (
+    dtype_name,
+    hardware_class,
+    one_thread,
+    serving_dtype,
+    subnormals_as_zero,
+)
 
 
 @pytest.mark.parametrize("name", ["float32", "bfloat16", "float16"])
@@ -21,3 +27,10 @@ def test_subnormals_are_zero_inside_only() -> None:
     with subnormals_as_zero():
         assert not (tiny * 1.0).any()
     assert (tiny * 1.0).all()
+
+
+def test_one_thread_is_for_the_block_alone() -> None:
+    before = torch.get_num_threads()
+    with one_thread():
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == before

@@ -10,15 +10,15 @@ from hotset.core.errors import LoadFailedError
 from hotset.core.ids import EngineName
 from hotset.engines.embedded.adapter_files import StagedAdapter
 from hotset.engines.embedded.lora_pool import DOWN, GATE_UP, OUT, QKV, LoraPool
-from hotset.engines.embedded.lora_product import LoraTerms, add_lora
+from hotset.engines.embedded.lora_product import LoraTerms, Piece, add_lora
 from tests.support.adapters import tiny_base_shape
 
 _SHAPE = tiny_base_shape()
 _SITES = {QKV: LINEARS[:3], OUT: LINEARS[3:4], GATE_UP: LINEARS[4:6], DOWN: LINEARS[6:]}
 
 
-def make_pool(num_slots: int = 4, rank_max: int = 16) -> LoraPool:
-    return LoraPool(_SHAPE, num_slots=num_slots, rank_max=rank_max, dtype=torch.float32)
+def make_pool(num_slots: int = 4, rank_max: int = 16, dtype: torch.dtype = torch.float32) -> LoraPool:
+    return LoraPool(_SHAPE, num_slots=num_slots, rank_max=rank_max, dtype=dtype)
 
 
 def make_staged(number: int, rank: int, linears: tuple[str, ...] = LINEARS, fill: float | None = None) -> StagedAdapter:
@@ -74,14 +74,14 @@ def test_a_mixed_batch_equals_each_row_alone(site: int, layer: int) -> None:
     rows: list[StagedAdapter | None] = [
         None,
         None,
-        *sorted(adapters * 2, key=lambda each: pool.spans[each.engine_name]),
+        *random.Random(7).sample(adapters * 2, 10),
     ]
     x, y = inputs(site, len(rows))
     wanted = expected(site, layer, x, y, rows)
     base_rows = y[:2].clone()
     terms = LoraTerms(pool)
     names = [staged.engine_name for staged in rows if staged is not None]
-    add_lora([terms.mixed(2, names)], layer, site, x, y)
+    add_lora([terms.decodes(2, names)], layer, site, x, y)
     torch.testing.assert_close(y, wanted, rtol=1e-4, atol=1e-4)
     assert torch.equal(y[:2], base_rows)
 
@@ -94,37 +94,81 @@ def test_adapters_far_apart_in_the_pool_are_multiplied_apart(site: int) -> None:
         pool.place(staged)
     for number in (1, 2, 4):
         pool.drop(name_of(number))
-    rows = [adapters[0], adapters[0], adapters[3], adapters[5]]
+    rows = [adapters[3], adapters[0], adapters[0], adapters[5]]
     x, y = inputs(site, 6)
     wanted = expected(site, 0, x, y, [None, *rows, None])
-    term = LoraTerms(pool).mixed(1, [staged.engine_name for staged in rows])
-    assert len(term.ranges) == 2
+    term = LoraTerms(pool).decodes(1, [staged.engine_name for staged in rows])
+    step = term.steps[0][site]
+    assert step is not None
+    assert len(step.a) == 2
     add_lora([term], 0, site, x, y)
     torch.testing.assert_close(y, wanted, rtol=1e-4, atol=1e-4)
 
 
-def test_one_adapter_for_all_rows() -> None:
-    pool = make_pool()
-    staged = make_staged(1, 7)
-    pool.place(staged)
-    x, y = inputs(GATE_UP, 5)
-    wanted = expected(GATE_UP, 0, x, y, [None, staged, staged, staged, None])
-    add_lora([LoraTerms(pool).uniform(1, 3, staged.engine_name)], 0, GATE_UP, x, y)
+@pytest.mark.parametrize("site", list(_SITES))
+@pytest.mark.parametrize("layer", range(_SHAPE.num_layers))
+def test_prompts_of_neighbours_share_products_and_equal_each_alone(site: int, layer: int) -> None:
+    pool = make_pool(num_slots=8, rank_max=64)
+    adapters = [
+        make_staged(1, 16),
+        make_staged(2, 3, LINEARS[:1]),
+        make_staged(3, 5, LINEARS[2:6]),
+        make_staged(4, 40, LINEARS[5:]),
+        make_staged(5, 64),
+        make_staged(6, 64),
+    ]
+    for staged in adapters:
+        pool.place(staged)
+    lengths = [3, 1, 4, 2, 5, 6]
+    pieces: list[Piece] = []
+    rows: list[StagedAdapter | None] = [None, None]
+    for staged, length in zip(adapters, lengths, strict=True):
+        pieces += [Piece(staged.engine_name, len(rows), 1)] * (length > 4)
+        pieces.append(Piece(staged.engine_name, len(rows) + (length > 4), length - (length > 4)))
+        rows += [staged] * length
+    rows.append(None)
+    x, y = inputs(site, len(rows))
+    wanted = expected(site, layer, x, y, rows)
+    terms = LoraTerms(pool).prompts(pieces)
+    assert 1 < len(terms) < len(adapters)
+    add_lora(terms, layer, site, x, y)
     torch.testing.assert_close(y, wanted, rtol=1e-4, atol=1e-4)
 
 
+def test_prompts_of_one_adapter_share_products_however_high_its_rank() -> None:
+    pool = make_pool(rank_max=256)
+    staged = make_staged(1, 200)
+    pool.place(staged)
+    x, y = inputs(GATE_UP, 5)
+    wanted = expected(GATE_UP, 0, x, y, [None, staged, staged, staged, None])
+    terms = LoraTerms(pool).prompts([Piece(staged.engine_name, 1, 2), Piece(staged.engine_name, 3, 1)])
+    assert len(terms) == 1
+    add_lora(terms, 0, GATE_UP, x, y)
+    torch.testing.assert_close(y, wanted, rtol=1e-4, atol=1e-3)
+
+
 @pytest.mark.parametrize("poison", [torch.inf, torch.nan, 3e38])
-def test_a_row_that_overflows_reaches_no_other_row(poison: float) -> None:
-    pool = make_pool()
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("is_prompt", [False, True])
+def test_a_row_that_overflows_reaches_no_other_row(poison: float, dtype: torch.dtype, is_prompt: bool) -> None:
+    pool = make_pool(dtype=dtype)
     for staged in (make_staged(1, 4), make_staged(2, 4, fill=3e38), make_staged(3, 4)):
         pool.place(staged)
-    terms, names = LoraTerms(pool), [name_of(1), name_of(2), name_of(3)]
-    x, y = inputs(QKV, 4)
+    names = [name_of(1), name_of(2), name_of(3)]
+    terms = LoraTerms(pool)
+    made = (
+        terms.prompts([Piece(name, 1 + row, 1) for row, name in enumerate(names)])
+        if is_prompt
+        else [terms.decodes(1, names)]
+    )
+    assert len(made) == 1
+    x, y = (each.to(dtype) for each in inputs(QKV, 4))
     clean_x, clean_y = x.clone(), y.clone()
-    add_lora([terms.mixed(1, names)], 0, QKV, clean_x, clean_y)
+    add_lora(made, 0, QKV, clean_x, clean_y)
     x[2] = poison
-    add_lora([terms.mixed(1, names)], 0, QKV, x, y)
+    add_lora(made, 0, QKV, x, y)
     assert not torch.isfinite(y[2]).all()
+    assert torch.isfinite(y[[0, 1, 3]]).all()
     assert torch.equal(y[[0, 1, 3]], clean_y[[0, 1, 3]])
 
 
@@ -133,13 +177,17 @@ def test_no_slot_is_a_refusal_that_changes_nothing() -> None:
     pool.place(make_staged(1, 4))
     with pytest.raises(LoadFailedError, match="all 1 adapter slots"):
         pool.place(make_staged(2, 4))
-    assert pool.spans.names == (name_of(1),)
+    assert pool.names == (name_of(1),)
     pool.check()
 
 
-def test_slot_bytes_count_both_halves_of_all_linears() -> None:
-    per_rank = sum(sum(_SHAPE.linear_shape(linear)) for linear in LINEARS) * _SHAPE.num_layers * 4
-    assert make_pool().slot_bytes(6) == 8 * per_rank
+@pytest.mark.parametrize("linears", [LINEARS, LINEARS[:1], LINEARS[2:5]])
+def test_slot_bytes_count_both_halves_of_the_adapted_sites(linears: tuple[str, ...]) -> None:
+    pool = make_pool()
+    pool.place(make_staged(1, 6, linears))
+    sites = [site for site in _SITES.values() if set(site) & set(linears)]
+    per_rank = sum(sum(_SHAPE.linear_shape(linear)) for site in sites for linear in site) * _SHAPE.num_layers * 4
+    assert pool.slot_bytes(name_of(1)) == 8 * per_rank
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -149,7 +197,7 @@ def test_random_loads_and_unloads_keep_every_product_right(seed: int) -> None:
     terms = LoraTerms(pool)
     loaded: dict[EngineName, StagedAdapter] = {}
     for number in range(60):
-        if pool.spans.is_full or (loaded and chance.random() < 0.4):
+        if pool.is_full or (loaded and chance.random() < 0.4):
             name = chance.choice(list(loaded))
             pool.drop(name)
             del loaded[name]
@@ -158,10 +206,12 @@ def test_random_loads_and_unloads_keep_every_product_right(seed: int) -> None:
             pool.place(staged)
             loaded[staged.engine_name] = staged
         pool.check()
-        rows = sorted(loaded.values(), key=lambda each: pool.spans[each.engine_name])
+        rows = chance.sample(list(loaded.values()), len(loaded))
         site = chance.choice(list(_SITES))
         x, y = inputs(site, len(rows), seed=number)
         wanted = expected(site, 1, x, y, list(rows))
         if rows:
-            add_lora([terms.mixed(0, [staged.engine_name for staged in rows])], 1, site, x, y)
+            names = [staged.engine_name for staged in rows]
+            pieces = [Piece(name, row, 1) for row, name in enumerate(names)]
+            add_lora([terms.decodes(0, names)] if number % 2 else terms.prompts(pieces), 1, site, x, y)
         torch.testing.assert_close(y, wanted, rtol=1e-4, atol=1e-4)

@@ -12,6 +12,7 @@ from tests.support.adapters import tiny_base_shape
 from tests.support.bases import make_tiny_base
 from tests.support.embedded import (
     GREEDY,
+    Answer,
     Driver,
     Reference,
     engine_name,
@@ -69,18 +70,21 @@ class Setting:
                 load(engine, adapter, engine_name(number))
         return engine
 
-    def check(self, driver: Driver, pairs: list[tuple[int, int]], label: str = "r") -> None:
-        """Generate for (prompt, adapter) pairs together and compare each with the reference."""
+    def wrong(self, driver: Driver, pairs: list[tuple[int, int]], label: str = "r") -> list[tuple[int, int]]:
+        """Generate for (prompt, adapter) pairs together and return those whose answer is not the reference's."""
         requests = [
             generate(f"{label}{position}", name_of(adapter), prompts=(self.prompts[prompt],))
             for position, (prompt, adapter) in enumerate(pairs)
         ]
-        answers = driver.run(requests)
-        for (prompt, adapter), answer in zip(pairs, answers, strict=True):
-            continuation = answer.tokens[0][len(self.prompts[prompt]) :]
-            assert continuation == self.expected(prompt, adapter), (prompt, adapter)
-            assert answer.finished is not None
-            assert answer.finished.completion_tokens == GREEDY.max_tokens
+        answers = zip(pairs, driver.run(requests), strict=True)
+        return [
+            (prompt, adapter) for (prompt, adapter), answer in answers if not self._is_right(prompt, adapter, answer)
+        ]
+
+    def _is_right(self, prompt: int, adapter: int, answer: Answer) -> bool:
+        continuation = answer.tokens[0][len(self.prompts[prompt]) :]
+        is_whole = answer.finished is not None and answer.finished.completion_tokens == GREEDY.max_tokens
+        return is_whole and continuation == self.expected(prompt, adapter)
 
 
 def name_of(adapter: int) -> EngineName | None:
@@ -97,13 +101,13 @@ def test_alone(setting: Setting) -> None:
     driver = Driver(setting.engine())
     for adapter in range(4):
         for prompt in range(4):
-            setting.check(driver, [(prompt, adapter)], f"a{adapter}p{prompt}-")
+            assert setting.wrong(driver, [(prompt, adapter)], f"a{adapter}p{prompt}-") == []
 
 
 def test_together(setting: Setting) -> None:
     pairs = [(prompt, adapter) for prompt in range(4) for adapter in range(4)]
     random.Random(3).shuffle(pairs)
-    setting.check(Driver(setting.engine()), pairs)
+    assert setting.wrong(Driver(setting.engine()), pairs) == []
 
 
 def test_after_unload_and_reload_in_another_order(setting: Setting) -> None:
@@ -115,7 +119,7 @@ def test_after_unload_and_reload_in_another_order(setting: Setting) -> None:
         adapter = setting.adapters[number]
         assert adapter is not None
         load(engine, adapter, engine_name(number))
-    setting.check(Driver(engine), [(prompt, adapter) for prompt in (1, 3) for adapter in range(4)])
+    assert setting.wrong(Driver(engine), [(prompt, adapter) for prompt in (1, 3) for adapter in range(4)]) == []
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -140,7 +144,7 @@ def test_after_random_loads_unloads_and_aborts(setting: Setting, seed: int) -> N
     for adapter in range(1, 4):
         if engine_name(adapter) not in engine.inventory().loaded:
             _toggle(engine, setting, adapter)
-    setting.check(driver, [(prompt, adapter) for prompt in range(4) for adapter in range(4)], "last")
+    assert setting.wrong(driver, [(prompt, adapter) for prompt in range(4) for adapter in range(4)], "last") == []
     assert engine.inventory().kv_blocks_used == 0
 
 
@@ -162,4 +166,4 @@ def test_while_sequences_are_preempted(setting: Setting) -> None:
     for number, adapter in enumerate(setting.adapters):
         if adapter is not None:
             load(engine, adapter, engine_name(number))
-    setting.check(Driver(engine), [(prompt, adapter) for prompt in range(4) for adapter in range(4)])
+    assert setting.wrong(Driver(engine), [(prompt, adapter) for prompt in range(4) for adapter in range(4)]) == []

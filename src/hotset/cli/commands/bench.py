@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
-from hotset.bench import engine, gateway
+from hotset.bench import engine, gateway, replay
 from hotset.bench.report import Report
+from hotset.bench.workloads import LocalityShape, ServegenShape
 from hotset.cli.output import console, warn
-from hotset.cli.session import Json
+from hotset.cli.session import CLOCK, Json
 
 app = typer.Typer(no_args_is_help=True, help="Measure Hotset beside others, in one interleaved run.")
 
@@ -72,6 +73,50 @@ def bench_engine(
         peers_dir=peers_dir,
     )
     _print(engine.run(settings, warn), as_json=json)
+
+
+@app.command("replay")
+def bench_replay(
+    traces_dir: Annotated[
+        Path | None, typer.Option(help="Folder of the trace files; without it, the locality mix runs alone.")
+    ] = None,
+    slots: Annotated[str, typer.Option(help="Slots of the worker; several counts with commas between.")] = "8,16",
+    seeds: Annotated[int, typer.Option(min=1, help="Rounds, each with workloads drawn anew.")] = 5,
+    hours: Annotated[float, typer.Option(min=0.2, max=336.0, help="Hours of ServeGen.")] = 2.0,
+    start_hour: Annotated[
+        float, typer.Option(min=0.0, max=336.0, help="Hour of ServeGen's recording to start at.")
+    ] = 0.0,
+    rate: Annotated[float, typer.Option(min=0.01, help="Requests a second of drawn workloads.")] = 20.0,
+    pools: Annotated[str, typer.Option(help="ServeGen pools to mix in equal shares, with commas between.")] = ",".join(
+        ServegenShape().pools
+    ),
+    tenant_adapters: Annotated[int, typer.Option(min=1, max=1000, help="Adapters of each ServeGen tenant.")] = 1,
+    json: Json = False,
+) -> None:
+    """Replay request traces through residency policies: hits, loads, decision time."""
+    shape = ServegenShape(
+        pools=_names(pools), start_h=start_hour, hours=hours, rate=rate, adapters_per_tenant=tenant_adapters
+    )
+    settings = replay.Settings(
+        traces_folder=traces_dir,
+        slot_counts=_counts(slots),
+        num_seeds=seeds,
+        servegen=shape,
+        locality=LocalityShape(rate=rate),
+    )
+    _print(replay.run(settings, CLOCK, warn), as_json=json)
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    """Return whole numbers above 0 in their order, each once."""
+    parts = _names(text)
+    if not parts or not all(part.isascii() and part.isdecimal() and 0 < int(part) < 10_000 for part in parts):
+        raise typer.BadParameter("expected numbers from 1 to 9999 with commas between", param_hint="--slots")
+    return tuple(dict.fromkeys(int(part) for part in parts))
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
 def _print(report: Report, *, as_json: bool) -> None:

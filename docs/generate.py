@@ -18,6 +18,8 @@ from hotset.cli.main import app
 from hotset.cli.sections import SECTIONS
 from hotset.control.problems import STATUS_OF
 from hotset.core.errors import HotsetError, VersionRefusedError, leaf_errors
+from hotset.core.quotas import BOUNDS as QUOTA_BOUNDS
+from hotset.core.quotas import Quota
 from hotset.gateway.problems import STATUSES
 from hotset.telemetry.names import LOG_FIELDS, METRICS, RANK_CLASSES
 from hotset.telemetry.request_log import RequestEntry
@@ -75,7 +77,9 @@ bases:
   - name: smollm2-135m
     folder: models/smollm2-135m          # seen from this file
     synonyms: [HuggingFaceTB/SmolLM2-135M-Instruct]
-tenants: [acme, globex]
+tenants:
+  - acme                                 # or with its quota of each worker's slots:
+  - {tenant: globex, reserve_slots: 2, limit_slots: 4, loads_per_minute: 30}
 adapters:
   - adapter: acme/support                # owner/name; the owner calls it by its name
     folder: adapters/support
@@ -88,7 +92,8 @@ grants:
 
 The lists declare what is to be there. A server brings the installation to it at each start: what is missing is
 registered, published, proved, approved (in a one-person install) and promoted; what is there is left alone; nothing is
-ever removed.
+ever removed. Quotas alone are set again at each start, to the numbers that stand here; a number that is left out stays
+as it is, and `null` is the default.
 
 | variable | what |
 |---|---|
@@ -135,7 +140,7 @@ def commands_page() -> str:
 def configuration_page() -> str:
     """Return the page of settings."""
     parts = [_NOTICE, CONFIGURATION]
-    for name, (settings, bounds) in SECTIONS.items():
+    for name, (settings, bounds) in {"tenants": (Quota, QUOTA_BOUNDS), **SECTIONS}.items():
         doc = inspect.getdoc(settings) or ""
         meanings = meanings_of(settings)
         rows = [

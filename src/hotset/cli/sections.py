@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, cast, get_type_hints
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, create_model, model_validator
 
 from hotset.cli.settings import ServerSettings
-from hotset.core.errors import InvalidNameError
+from hotset.core.errors import InvalidNameError, InvalidRequestError
 from hotset.core.ids import AdapterId, parse_alias, parse_base_name, parse_tenant
+from hotset.core.quotas import DEFAULT_QUOTA, QuotaChange, change_quota
 from hotset.engines import settings as engine_settings
 from hotset.engines.settings import EngineSettings
 from hotset.gateway import settings as gateway_settings
@@ -91,6 +92,48 @@ class BaseEntry(Section):
     synonyms: tuple[Annotated[str, Field(min_length=1, max_length=256)], ...] = ()
 
 
+class TenantEntry(Section):
+    """A tenant and, where given, its quota; the name alone will do."""
+
+    tenant: Tenant
+    reserve_slots: int | None = None
+    limit_slots: int | None = None
+    loads_per_minute: float | None = None
+
+    @property
+    def quota(self) -> QuotaChange:
+        """The parts of its quota that the file names."""
+        return cast("QuotaChange", self.model_dump(exclude_unset=True, exclude={"tenant"}))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_name(cls, entry: Any) -> Any:
+        if not isinstance(entry, str):
+            return entry
+        # Checked here, so that a mistake is told of the entry itself and not of a key that nobody wrote.
+        try:
+            return {"tenant": parse_tenant(entry)}
+        except InvalidNameError as error:
+            raise ValueError(error.message) from error
+
+    @model_validator(mode="after")
+    def _check_quota(self) -> "TenantEntry":
+        try:
+            change_quota(DEFAULT_QUOTA, self.quota)
+        except InvalidRequestError as error:
+            raise ValueError(error.message) from error
+        return self
+
+
+def check_distinct(entries: tuple[TenantEntry, ...]) -> tuple[TenantEntry, ...]:
+    """See that no tenant stands twice: two quotas of one tenant would take turns."""
+    names = [entry.tenant for entry in entries]
+    doubled = next((name for name in names if names.count(name) > 1), None)
+    if doubled is not None:
+        raise ValueError(f"tenant {doubled!r} stands twice")
+    return entries
+
+
 class AdapterEntry(Section):
     """An adapter whose folder's bytes are to be served."""
 
@@ -139,7 +182,7 @@ class Declarations(Section):
     """The lists of hotset.yaml: what is to be there."""
 
     bases: tuple[BaseEntry, ...] = ()
-    tenants: tuple[Tenant, ...] = ()
+    tenants: Annotated[tuple[TenantEntry, ...], AfterValidator(check_distinct)] = ()
     adapters: tuple[AdapterEntry, ...] = ()
     grants: tuple[GrantEntry, ...] = ()
 

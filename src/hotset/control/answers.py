@@ -121,6 +121,9 @@ class TenantAnswer(Answer):
     num_keys: int
     num_grants: int
     num_adapters: int
+    reserve_slots: int
+    limit_slots: int | None
+    loads_per_minute: float | None
 
 
 class TenantsAnswer(Answer):

@@ -44,6 +44,14 @@ class TenantBody(Body):
     tenant: ShortText
 
 
+class QuotaBody(Body):
+    """What is to change of a tenant's quota: a field that is left out stays, null is the default."""
+
+    reserve_slots: int | None = None
+    limit_slots: int | None = None
+    loads_per_minute: float | None = None
+
+
 class KeyBody(Body):
     """A new API key."""
 

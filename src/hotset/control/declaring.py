@@ -1,7 +1,8 @@
 """Bringing an installation to what a file declares: idempotent, forward only, no failure stops the rest.
 
 What was declared and is there is left alone. What an operator did by hand stays: a suspended tenant is not resumed, a
-version that was rejected, retired or rolled back is not published or promoted again.
+version that was rejected, retired or rolled back is not published or promoted again. Quotas alone are brought to the
+file's numbers each time, as editing the file is how they are changed; a number that the file leaves out stays.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,6 +15,7 @@ from hotset.control.progress import Report, silent
 from hotset.control.publishing import Submission
 from hotset.core.errors import HotsetError
 from hotset.core.ids import AdapterId, Alias, BaseName, Digest, TenantId
+from hotset.core.quotas import QuotaChange
 from hotset.registry.lifecycle import VersionState
 from hotset.storage.rows import GrantRow, VersionRow
 
@@ -25,6 +27,14 @@ class DesiredBase:
     name: BaseName
     folder: Path
     synonyms: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredQuota:
+    """What a tenant's quota is to be, as far as it is declared."""
+
+    tenant: TenantId
+    parts: QuotaChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +63,7 @@ class Desired:
 
     bases: tuple[DesiredBase, ...] = ()
     tenants: tuple[TenantId, ...] = ()
+    quotas: tuple[DesiredQuota, ...] = ()
     adapters: tuple[DesiredAdapter, ...] = ()
     grants: tuple[DesiredGrant, ...] = ()
 
@@ -81,6 +92,8 @@ async def declare(control: Control, actor: Actor, desired: Desired, report: Repo
         await _attempt(outcome, f"base {base.name}", lambda base=base: _base(control, actor, base, report))
     for tenant in desired.tenants:
         await _attempt(outcome, f"tenant {tenant}", lambda tenant=tenant: _tenant(control, actor, tenant))
+    for quota in desired.quotas:
+        await _attempt(outcome, f"quota of {quota.tenant}", lambda quota=quota: _quota(control, actor, quota))
     for adapter in desired.adapters:
         subject = f"adapter {adapter.adapter}"
         await _attempt(outcome, subject, lambda adapter=adapter: _adapter(control, actor, adapter, report))
@@ -107,6 +120,17 @@ async def _tenant(control: Control, actor: Actor, tenant: TenantId) -> list[str]
         return []
     await control.tenants.add(actor, tenant)
     return [f"added tenant {tenant}"]
+
+
+async def _quota(control: Control, actor: Actor, desired: DesiredQuota) -> list[str]:
+    before = await control.commits.read(lambda catalogue: catalogue.tenants.get(desired.tenant))
+    if before is not None and before.state == "removed":
+        return []
+    after = await control.tenants.set_quota(actor, desired.tenant, desired.parts)
+    if before is not None and after.quota == before.quota:
+        return []
+    told = ", ".join(f"{name} {'default' if value is None else value}" for name, value in desired.parts.items())
+    return [f"set quota of {desired.tenant}: {told}"]
 
 
 async def _adapter(control: Control, actor: Actor, desired: DesiredAdapter, report: Report) -> list[str]:

@@ -7,6 +7,7 @@ from hotset.control.control import Control
 from hotset.control.endpoints import Call, Endpoint, Reply
 from hotset.control.tenants import need_tenant
 from hotset.core.ids import AdapterId, KeyId, TenantId, parse_alias, parse_base_name, parse_tenant
+from hotset.core.quotas import QuotaChange
 from hotset.storage.rows import GrantRow, TenantRow
 
 
@@ -35,6 +36,11 @@ def tenant_endpoints(control: Control) -> list[Endpoint]:
     async def resume(call: Call) -> Reply:
         return Reply(await shown(await control.tenants.resume(call.actor, _tenant(call))))
 
+    async def set_quota(call: Call) -> Reply:
+        body = cast("bodies.QuotaBody", call.body)
+        change = cast("QuotaChange", body.model_dump(exclude_unset=True))
+        return Reply(await shown(await control.tenants.set_quota(call.actor, _tenant(call), change)))
+
     async def remove(call: Call) -> Reply:
         row = await control.tenants.remove(call.actor, _tenant(call), cut=call.flag("cut"))
         return Reply(await shown(row))
@@ -46,6 +52,7 @@ def tenant_endpoints(control: Control) -> list[Endpoint]:
         Endpoint("GET", "/tenants/{tenant}", "Show a tenant", show, answer),
         Endpoint("POST", "/tenants/{tenant}/suspend", "Refuse a tenant's requests", suspend, answer, bodies.CutBody),
         Endpoint("POST", "/tenants/{tenant}/resume", "Take a tenant's requests again", resume, answer, bodies.Nothing),
+        Endpoint("POST", "/tenants/{tenant}/quota", "Change a tenant's quota", set_quota, answer, bodies.QuotaBody),
         Endpoint("DELETE", "/tenants/{tenant}", "Remove a tenant", remove, answer, query={"cut": "boolean"}),
     ]
 

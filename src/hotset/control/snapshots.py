@@ -1,7 +1,7 @@
 """Routing snapshots from catalogue rows: a pure function, so that what is routable is decided in one place.
 
 In a snapshot are: keys that are not revoked, of tenants that may call (expiry travels along: the gateway's
-clock decides); aliases of those tenants; versions that are active, standby or canary, approved, and of a
+clock decides); aliases and quotas of those tenants; versions that are active, standby or canary, approved, and of a
 digest that is not banned.
 """
 
@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from hotset.core.ids import AdapterId, Alias, Digest, Route, TenantId, engine_name
+from hotset.core.quotas import DEFAULT_QUOTA
 from hotset.core.snapshot import AliasEntry, KeyEntry, RoutingSnapshot
 from hotset.registry.lifecycle import SERVING_STATES, VersionState
 from hotset.storage.catalogue import Catalogue
@@ -52,6 +53,7 @@ def build_snapshot(rows: RoutingRows) -> RoutingSnapshot:
             row.token_sha256: _key_entry(row) for row in rows.keys if row.revoked_at_s is None and row.tenant in callers
         },
         tenants=callers,
+        quotas={row.tenant: row.quota for row in rows.tenants if row.tenant in callers and row.quota != DEFAULT_QUOTA},
         aliases={
             (grant.tenant, grant.alias): _alias_entry(grant, by_adapter, bases)
             for grant in rows.grants

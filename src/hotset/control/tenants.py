@@ -1,10 +1,13 @@
 """Commands on tenants."""
 
+from dataclasses import asdict, replace
+
 from hotset.control.actors import Actor
 from hotset.control.commits import Change, Commits
 from hotset.core.errors import ConflictError, NotFoundError
 from hotset.core.ids import TenantId
 from hotset.core.ports import Withdrawal
+from hotset.core.quotas import QuotaChange, change_quota
 from hotset.storage.catalogue import Catalogue
 from hotset.storage.rows import TenantRow
 
@@ -70,6 +73,26 @@ class Tenants:
 
         return await self._commits.run(actor, act)
 
+    async def set_quota(self, actor: Actor, tenant: TenantId, quota_change: QuotaChange) -> TenantRow:
+        """Change what the tenant is owed and may take of each worker; a change to what it has already is none.
+
+        Raises:
+            PermissionDeniedError: the actor is no admin.
+            NotFoundError: there is no such tenant.
+            InvalidRequestError: what comes of it is no quota.
+        """
+        actor.require("admin")
+
+        def act(change: Change) -> TenantRow:
+            row = need_tenant(change.catalogue, tenant)
+            quota = change_quota(row.quota, quota_change)
+            if quota != row.quota:
+                change.catalogue.tenants.change_quota(tenant, quota)
+                change.audit("tenant.quota", tenant, **asdict(quota))
+            return need_tenant(change.catalogue, tenant)
+
+        return await self._commits.run(actor, act)
+
     async def remove(self, actor: Actor, tenant: TenantId, *, cut: bool = False) -> TenantRow:
         """Revoke the tenant's keys, drop its grants, and never serve its adapters again; its name stays taken.
 
@@ -93,7 +116,7 @@ class Tenants:
             change.audit("tenant.remove", tenant, cut=cut)
             if cut:
                 change.withdrawals.append(Withdrawal(tenant=tenant))
-            return TenantRow(tenant, "removed", row.created_at_s)
+            return replace(row, state="removed")
 
         return await self._commits.run(actor, act)
 

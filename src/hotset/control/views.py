@@ -69,7 +69,7 @@ def issued_key_answer(issued: IssuedKey) -> answers.IssuedKeyAnswer:
 
 
 def tenant_answers(catalogue: Catalogue, rows: list[TenantRow]) -> list[answers.TenantAnswer]:
-    """Show tenants, each with how many live keys, grants and adapters it has."""
+    """Show tenants, each with its quota and how many live keys, grants and adapters it has."""
     keys = Counter(row.tenant for row in catalogue.keys.all() if row.revoked_at_s is None)
     grants = Counter(row.tenant for row in catalogue.grants.all())
     adapters = Counter(row.adapter.owner for row in catalogue.adapters.all())
@@ -81,6 +81,9 @@ def tenant_answers(catalogue: Catalogue, rows: list[TenantRow]) -> list[answers.
             num_keys=keys[row.tenant],
             num_grants=grants[row.tenant],
             num_adapters=adapters[row.tenant],
+            reserve_slots=row.quota.reserve_slots,
+            limit_slots=row.quota.limit_slots,
+            loads_per_minute=row.quota.loads_per_minute,
         )
         for row in rows
     ]

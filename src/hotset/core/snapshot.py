@@ -9,6 +9,7 @@ from typing import Protocol
 
 from hotset.core.base import BaseVersion
 from hotset.core.ids import AdapterId, Alias, BaseName, Digest, EngineName, KeyId, Route, TenantId
+from hotset.core.quotas import Quota
 from hotset.core.versions import VersionRecord
 
 
@@ -48,6 +49,8 @@ class RoutingSnapshot:
     keys: Mapping[str, KeyEntry] = field(default_factory=dict[str, KeyEntry])
     #: Tenants that may call; suspended and removed ones are not in it.
     tenants: frozenset[TenantId] = frozenset()
+    #: Quotas of such tenants; one without an entry has `DEFAULT_QUOTA`.
+    quotas: Mapping[TenantId, Quota] = field(default_factory=dict[TenantId, Quota])
     aliases: Mapping[tuple[TenantId, Alias], AliasEntry] = field(
         default_factory=dict[tuple[TenantId, Alias], AliasEntry]
     )

@@ -5,6 +5,7 @@ from typing import Literal
 
 from hotset.core.base import BaseVersion
 from hotset.core.ids import AdapterId, Alias, Digest, KeyId, TenantId, VersionRef
+from hotset.core.quotas import DEFAULT_QUOTA, Quota
 from hotset.core.versions import Approval, Manifest, VersionRecord
 
 TenantState = Literal["active", "suspended", "removed"]
@@ -26,6 +27,7 @@ class TenantRow:
     tenant: TenantId
     state: TenantState
     created_at_s: float
+    quota: Quota = DEFAULT_QUOTA
 
 
 @dataclass(frozen=True, slots=True)

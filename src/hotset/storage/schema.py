@@ -54,6 +54,9 @@ TENANTS = Table(
     Column("tenant", Text, primary_key=True),
     Column("state", Text, nullable=False),
     Column("created_at_s", Float, nullable=False),
+    Column("reserve_slots", Integer, nullable=False, server_default="0"),
+    Column("limit_slots", Integer),
+    Column("loads_per_minute", Float),
 )
 
 KEYS = Table(

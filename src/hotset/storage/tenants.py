@@ -4,6 +4,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
 
 from hotset.core.ids import AdapterId, Alias, Digest, KeyId, TenantId
+from hotset.core.quotas import Quota
 from hotset.storage.rows import GrantRow, KeyRow, TenantRow, TenantState
 from hotset.storage.schema import GRANTS, KEYS, TENANTS
 
@@ -21,6 +22,18 @@ class Tenants:
     def change_state(self, tenant: TenantId, state: TenantState) -> None:
         """Put the tenant into `state`."""
         self._connection.execute(update(TENANTS).where(TENANTS.c.tenant == tenant).values(state=state))
+
+    def change_quota(self, tenant: TenantId, quota: Quota) -> None:
+        """Give the tenant this quota in place of the one it has."""
+        self._connection.execute(
+            update(TENANTS)
+            .where(TENANTS.c.tenant == tenant)
+            .values(
+                reserve_slots=quota.reserve_slots,
+                limit_slots=quota.limit_slots,
+                loads_per_minute=quota.loads_per_minute,
+            )
+        )
 
     def get(self, tenant: TenantId) -> TenantRow | None:
         """Return the tenant, in whatever state."""
@@ -135,7 +148,8 @@ class Grants:
 
 
 def _tenant(row: Row[tuple[object, ...]]) -> TenantRow:
-    return TenantRow(TenantId(row.tenant), row.state, row.created_at_s)
+    quota = Quota(row.reserve_slots, row.limit_slots, row.loads_per_minute)
+    return TenantRow(TenantId(row.tenant), row.state, row.created_at_s, quota)
 
 
 def _key(row: Row[tuple[object, ...]]) -> KeyRow:

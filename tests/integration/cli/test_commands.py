@@ -67,6 +67,53 @@ def test_without_a_server_the_state_folder_is_opened_under_its_lock(
     assert command("doctor")[0] == 0
 
 
+def test_a_quota_is_set_part_by_part(tmp_path: Path, hotset: Callable[[Path], Hotset]) -> None:
+    command = hotset(tmp_path / "home")
+    command("tenant", "add", "acme")
+    parts = ("reserve_slots", "limit_slots", "loads_per_minute")
+    for options, expected in (
+        (("--reserve", 2, "--limit", 4), (2, 4, None)),
+        (("--loads-per-minute", 7.5), (2, 4, 7.5)),
+        (("--no-limit",), (2, None, 7.5)),
+        (("--reserve", 0, "--no-loads-per-minute", "--limit", 3), (0, 3, None)),
+    ):
+        status, answer, _ = command("tenant", "set", "acme", *options, "--json")
+        assert (status, tuple(answer[part] for part in parts)) == (0, expected), options
+        assert command("tenant", "list", "--json")[1] == [answer]
+    status, text, _ = command("tenant", "set", "acme", "--reserve", 1, "--no-limit", "--loads-per-minute", 30)
+    assert (status, "reserve 1 slots" in text, "limit half" in text, "minute: 30." in text) == (0, True, True, True)
+    assert command("tenant", "list")[1].splitlines()[1].split()[:8] == [
+        *("acme", "active", "0", "0", "0"),
+        *("1", "half", "30"),
+    ]
+    command("tenant", "set", "acme", "--limit", 5, "--no-loads-per-minute")
+    assert command("tenant", "list")[1].splitlines()[1].split()[5:8] == ["1", "5", "default"]
+
+
+def test_a_quota_that_makes_no_sense_is_refused_and_nothing_changes(
+    tmp_path: Path, hotset: Callable[[Path], Hotset]
+) -> None:
+    command = hotset(tmp_path / "home")
+    command("tenant", "add", "acme")
+    command("tenant", "set", "acme", "--limit", 2)
+    before = command("tenant", "list", "--json")[1]
+    for options in (
+        (),
+        ("--reserve", -1),
+        ("--limit", 0),
+        ("--reserve", 3),
+        ("--reserve", 5, "--limit", 4),
+        ("--limit", 3, "--no-limit"),
+        ("--loads-per-minute", 3, "--no-loads-per-minute"),
+        ("--loads-per-minute", "nan"),
+        ("--loads-per-minute", 0),
+    ):
+        status, out, err = command("tenant", "set", "acme", *options)
+        assert (status, out, err.startswith("invalid_request: "), err.count("\n")) == (2, "", True, 1), (options, err)
+    assert command("tenant", "set", "acme", "--reserve", "two")[0] == 2
+    assert command("tenant", "list", "--json")[1] == before
+
+
 def test_verify_says_the_same_of_a_folder_whether_or_not_the_base_is_registered(
     tmp_path: Path, hotset: Callable[[Path], Hotset]
 ) -> None:
@@ -90,6 +137,7 @@ def test_errors_are_one_line_and_tell_refused_from_failed(tmp_path: Path, hotset
     for arguments, status, code in (
         (("tenant", "add", "Acme"), 2, "invalid_"),
         (("tenant", "suspend", "nobody"), 1, "not_found: "),
+        (("tenant", "set", "nobody", "--reserve", 1), 1, "not_found: "),
         (("explain", "nothing"), 1, "not_found: "),
         (("adapter", "show", "acme/x@0"), 2, "invalid_name: "),
         (("key", "issue", "acme", "--expires-in", "soon"), 2, "invalid_request: "),

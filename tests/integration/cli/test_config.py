@@ -7,6 +7,7 @@ import pytest
 from hotset.cli.config import read_settings, shown
 from hotset.cli.settings import Settings
 from hotset.core.errors import ConfigError
+from hotset.core.ids import TenantId
 
 
 def written(folder: Path, text: str) -> Path:
@@ -114,6 +115,67 @@ def test_folders_are_seen_from_the_file(tmp_path: Path) -> None:
     )
     assert settings.desired.bases[0].folder == tmp_path / "model"
     assert settings.desired.bases[0].synonyms == ("a/b",)
+
+
+def test_a_tenant_is_a_name_or_a_name_with_its_quota(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        """
+tenants:
+  - acme
+  - {tenant: umbrella, reserve_slots: 2, limit_slots: 4, loads_per_minute: 30}
+  - {tenant: globex, limit_slots: null}
+  - tenant: initech
+""",
+    )
+    settings = read_settings(file, environment={})
+    assert settings.desired.tenants == ("acme", "umbrella", "globex", "initech")
+    quotas = {quota.tenant: quota.parts for quota in settings.desired.quotas}
+    assert quotas == {
+        "umbrella": {"reserve_slots": 2, "limit_slots": 4, "loads_per_minute": 30.0},
+        "globex": {"limit_slots": None},
+    }
+    assert shown(settings)["tenants"] == [
+        {"tenant": "acme"},
+        {"tenant": "umbrella", **quotas[TenantId("umbrella")]},
+        {"tenant": "globex", "limit_slots": None},
+        {"tenant": "initech"},
+    ]
+
+
+def test_mistakes_in_quotas_name_their_entry(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        """
+tenants:
+  - {tenant: acme, reserve_slots: 3, limit_slots: 2}
+  - {tenant: umbrella, reserve_slots: -1}
+  - {tenant: globex, loads_per_minute: .nan}
+  - {tenant: initech, limit_slots: many}
+  - {tenant: hooli, reserve: 2}
+  - {tenant: Pied-Piper, reserve_slots: 1}
+  - {reserve_slots: 1}
+  - 7
+""",
+    )
+    text = mistakes_of(file)
+    for part in (
+        f"{file}: tenants[0]: limit_slots (2) is below reserve_slots (3)",
+        f"{file}: tenants[1]: reserve_slots is from 0 to 1024",
+        f"{file}: tenants[2]: loads_per_minute is from 0.01 to 60000",
+        f"{file}: tenants[3].limit_slots: ",
+        f"{file}: tenants[4].reserve: unknown setting",
+        f"{file}: tenants[5].tenant: ",
+        f"{file}: tenants[6].tenant: is needed",
+        f"{file}: tenants[7]: ",
+    ):
+        assert part in text
+    assert len(text.splitlines()) == 9
+
+
+def test_a_tenant_stands_once(tmp_path: Path) -> None:
+    file = written(tmp_path, "tenants: [acme, {tenant: acme, reserve_slots: 1}]\n")
+    assert f"{file}: tenants: tenant 'acme' stands twice" in mistakes_of(file)
 
 
 def test_what_is_shown_holds_no_token() -> None:

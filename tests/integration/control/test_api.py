@@ -63,6 +63,7 @@ def test_tcp_asks_for_an_operator_token(tmp_path: Path) -> None:
 CALLS: list[tuple[str, str, Any, set[str]]] = [
     ("POST", "/tenants", {"tenant": "new"}, {"admin"}),
     ("POST", "/tenants/acme/suspend", {}, {"admin"}),
+    ("POST", "/tenants/acme/quota", {"reserve_slots": 1}, {"admin"}),
     ("POST", "/keys", {"tenant": "acme"}, {"admin"}),
     ("POST", "/operators", {"name": "eve", "roles": ["admin"]}, {"admin"}),
     ("GET", "/operators", None, {"admin"}),

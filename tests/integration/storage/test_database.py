@@ -14,9 +14,11 @@ from hotset.core.base import BaseVersion
 from hotset.core.errors import ConfigError
 from hotset.core.ids import AdapterId, Digest, TenantId, VersionRef
 from hotset.core.messages import ModuleSpec
+from hotset.core.quotas import DEFAULT_QUOTA, Quota
 from hotset.core.versions import Approval, FileEntry, Manifest
 from hotset.storage.database import Database
 from hotset.storage.migrations import upgrade
+from hotset.storage.rows import TenantRow
 from hotset.storage.schema import METADATA
 from tests.support.adapters import tiny_base_version
 
@@ -87,6 +89,55 @@ def test_a_migration_that_breaks_off_leaves_nothing(path: Path) -> None:
     with database.read() as catalogue:
         assert catalogue.tenants.all() == []
     database.close()
+
+
+def test_a_database_of_the_first_schema_keeps_its_rows_and_gives_tenants_the_default_quota(path: Path) -> None:
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        upgrade(connection, to="0001")
+        connection.execute(text("INSERT INTO tenants (tenant, state, created_at_s) VALUES ('acme', 'suspended', 7.5)"))
+        connection.execute(text("INSERT INTO keys VALUES ('key-1', 'acme', 'sha', 'laptop', NULL, 8.5, NULL, NULL)"))
+        columns = [row.name for row in connection.execute(text("PRAGMA table_info(tenants)"))]
+        assert "reserve_slots" not in columns
+    engine.dispose()
+    database = Database(path)
+    database.migrate()
+    database.migrate()  # and once only
+    with database.read() as catalogue:
+        assert catalogue.tenants.all() == [TenantRow(ACME, "suspended", 7.5, DEFAULT_QUOTA)]
+        assert [key.label for key in catalogue.keys.all(ACME)] == ["laptop"]
+    with pytest.raises(IntegrityError, match="take no DELETE"), database.write() as catalogue:
+        catalogue.tenants._connection.execute(text("DELETE FROM tenants"))
+    database.close()
+
+
+def test_a_tenant_is_added_by_the_code_before_quotas_as_well(database: Database, path: Path) -> None:
+    raw = sqlite3.connect(path)
+    raw.execute("INSERT INTO tenants (tenant, state, created_at_s) VALUES ('acme', 'active', 1.0)")
+    raw.commit()
+    raw.close()
+    with database.read() as catalogue:
+        assert catalogue.tenants.get(ACME) == TenantRow(ACME, "active", 1.0, DEFAULT_QUOTA)
+
+
+@pytest.mark.parametrize("quota", [Quota(2, 4, 30.5), Quota(3, None, None), DEFAULT_QUOTA])
+def test_a_quota_reads_back_as_it_was_written(database: Database, quota: Quota) -> None:
+    other = TenantId("umbrella")
+    with database.write() as catalogue:
+        catalogue.tenants.add(ACME, 1.0)
+        catalogue.tenants.add(other, 1.0)
+        catalogue.tenants.change_quota(ACME, Quota(1, 1, 1.0))
+        catalogue.tenants.change_quota(ACME, quota)
+    with database.read() as catalogue:
+        assert [row.quota for row in catalogue.tenants.all()] == [quota, DEFAULT_QUOTA]
+
+
+@pytest.mark.parametrize("quota", [Quota(-1), Quota(0, 0), Quota(3, 2), Quota(loads_per_minute=0.0)])
+def test_the_database_itself_takes_no_quota_that_makes_no_sense(database: Database, quota: Quota) -> None:
+    with database.write() as catalogue:
+        catalogue.tenants.add(ACME, 1.0)
+    with pytest.raises(IntegrityError, match="CHECK"), database.write() as catalogue:
+        catalogue.tenants.change_quota(ACME, quota)
 
 
 def test_settings_that_durability_rests_on(database: Database, path: Path) -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from hotset.control.snapshots import RoutingRows, build_snapshot
 from hotset.core.ids import AdapterId, Alias, Digest, KeyId, Route, TenantId, VersionRef, engine_name
+from hotset.core.quotas import DEFAULT_QUOTA, Quota
 from hotset.core.versions import Approval, Manifest
 from hotset.storage.rows import BaseRow, GrantRow, KeyRow, TenantRow, VersionRow
 from tests.support.adapters import tiny_base_version
@@ -95,6 +96,15 @@ def test_suspended_and_removed_tenants_call_nothing() -> None:
         assert snapshot.tenants == frozenset({UMBRELLA})
         assert list(snapshot.keys) == ["sha-u"]
         assert [tenant for tenant, _ in snapshot.aliases] == [UMBRELLA]
+
+
+def test_quotas_are_those_of_tenants_that_may_call_and_the_default_is_left_out() -> None:
+    quota = Quota(reserve_slots=2, limit_slots=4, loads_per_minute=30.0)
+    tenants = (TenantRow(ACME, "active", 1.0, quota), TenantRow(UMBRELLA, "active", 1.0, DEFAULT_QUOTA))
+    assert build_snapshot(replace(ROWS, tenants=tenants)).quotas == {ACME: quota}
+    for state in ("suspended", "removed"):
+        gone = (TenantRow(ACME, state, 1.0, quota), TenantRow(UMBRELLA, "active", 1.0, quota))
+        assert build_snapshot(replace(ROWS, tenants=gone)).quotas == {UMBRELLA: quota}
 
 
 def test_a_suspended_owners_adapter_still_serves_others_a_removed_ones_does_not() -> None:

@@ -1,14 +1,18 @@
 """``hotset tenant``, ``key`` and ``grant``: who may call what."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from hotset.cli.durations import parse_duration_s
 from hotset.cli.output import moment, print_json, print_table, say
 from hotset.cli.session import Cut, Json, Yes, admin, confirm
+from hotset.core.errors import InvalidRequestError
+from hotset.core.quotas import DEFAULT_QUOTA, QuotaChange, change_quota
 
-tenants = typer.Typer(no_args_is_help=True, help="Tenants: add, list, suspend, resume, remove.")
+Number = TypeVar("Number", int, float)
+
+tenants = typer.Typer(no_args_is_help=True, help="Tenants: add, list, set, suspend, resume, remove.")
 keys = typer.Typer(no_args_is_help=True, help="API keys of tenants: issue, list, revoke.")
 grants = typer.Typer(no_args_is_help=True, help="Aliases: which model names a tenant has, and what they stand for.")
 
@@ -43,12 +47,49 @@ def list_tenants(context: typer.Context, json: Json = False) -> None:
             row["num_keys"],
             row["num_grants"],
             row["num_adapters"],
+            row["reserve_slots"],
+            "half" if row["limit_slots"] is None else row["limit_slots"],
+            "default" if row["loads_per_minute"] is None else f"{row['loads_per_minute']:g}",
             moment(row["created_at_s"]),
         )
         for row in found
     ]
-    columns = ("tenant", "state", "keys", "grants", "adapters", "added")
+    columns = ("tenant", "state", "keys", "grants", "adapters", "reserve", "limit", "loads/min", "added")
     print_table(columns, rows, empty="There is no tenant yet: hotset tenant add NAME.")
+
+
+@tenants.command("set")
+def set_tenant(
+    context: typer.Context,
+    tenant: str,
+    reserve: Annotated[int | None, typer.Option(help="Slots that it is always owed on each of its workers.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Slots that it may hold there at most.")] = None,
+    no_limit: Annotated[
+        bool, typer.Option("--no-limit", help="No limit of its own: half of the slots, or its reserve.")
+    ] = False,
+    loads_per_minute: Annotated[float | None, typer.Option(help="Adapter loads that it may cause there.")] = None,
+    no_loads_per_minute: Annotated[
+        bool, typer.Option("--no-loads-per-minute", help="No such number of its own: the worker's default.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Set a tenant's quota; only what is given changes."""
+    change = QuotaChange()
+    if reserve is not None:
+        change["reserve_slots"] = reserve
+    if limit is not None or no_limit:
+        change["limit_slots"] = _one_of("limit", limit, no_limit)
+    if loads_per_minute is not None or no_loads_per_minute:
+        change["loads_per_minute"] = _one_of("loads-per-minute", loads_per_minute, no_loads_per_minute)
+    if not change:
+        raise InvalidRequestError("Say what is to change: --reserve, --limit or --loads-per-minute.")
+    change_quota(DEFAULT_QUOTA, change)  # before it is sent, as JSON has no NaN to refuse
+    with admin(context) as client:
+        answer = client.call("POST", f"/tenants/{tenant}/quota", body=dict(change))
+    if json:
+        print_json(answer)
+    else:
+        say(_quota_sentence(answer))
 
 
 @tenants.command("suspend")
@@ -81,6 +122,23 @@ def _tell_tenant(answer: dict[str, Any], as_json: bool) -> None:
         print_json(answer)
     else:
         say(f"Tenant {answer['tenant']} is {answer['state']}.")
+
+
+def _one_of(name: str, number: Number | None, is_default: bool) -> Number | None:
+    """Return what ``--name N`` or ``--no-name`` stands for; None is the default."""
+    if number is not None and is_default:
+        raise InvalidRequestError(f"Either --{name} or --no-{name}, not both.", param=name)
+    return number
+
+
+def _quota_sentence(answer: dict[str, Any]) -> str:
+    limit, loads = answer["limit_slots"], answer["loads_per_minute"]
+    most = "half of them, or its reserve" if limit is None else limit
+    rate = "the worker's default" if loads is None else f"{loads:g}"
+    return (
+        f"Tenant {answer['tenant']}: reserve {answer['reserve_slots']} slots of each of its workers, "
+        f"limit {most}; loads a minute: {rate}."
+    )
 
 
 @keys.command("issue")

@@ -9,15 +9,15 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
 
-def upgrade(connection: Connection) -> None:
-    """Bring the database up to the newest schema, within the caller's transaction."""
+def upgrade(connection: Connection, *, to: str = "head") -> None:
+    """Bring the database up to a revision, by default the newest, within the caller's transaction."""
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent))
     config.set_main_option("path_separator", "os")
     script = ScriptDirectory.from_config(config)
 
     def steps(revision: tuple[str, ...], _context: MigrationContext) -> list[RevisionStep]:
-        return script._upgrade_revs("head", revision)  # pyright: ignore
+        return script._upgrade_revs(to, revision)  # pyright: ignore
 
     with EnvironmentContext(config, script, fn=steps) as environment:
         environment.configure(connection=connection)

@@ -81,7 +81,7 @@ def test_a_quota_is_set_part_by_part(tmp_path: Path, hotset: Callable[[Path], Ho
         assert (status, tuple(answer[part] for part in parts)) == (0, expected), options
         assert command("tenant", "list", "--json")[1] == [answer]
     status, text, _ = command("tenant", "set", "acme", "--reserve", 1, "--no-limit", "--loads-per-minute", 30)
-    assert (status, "reserve 1 slots" in text, "limit half" in text, "minute: 30." in text) == (0, True, True, True)
+    assert (status, "reserve 1 and" in text, "limit half of" in text, "minute: 30." in text) == (0, True, True, True)
     assert command("tenant", "list")[1].splitlines()[1].split()[:8] == [
         *("acme", "active", "0", "0", "0"),
         *("1", "half", "30"),

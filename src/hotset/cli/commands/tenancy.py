@@ -133,12 +133,10 @@ def _one_of(name: str, number: Number | None, is_default: bool) -> Number | None
 
 def _quota_sentence(answer: dict[str, Any]) -> str:
     limit, loads = answer["limit_slots"], answer["loads_per_minute"]
-    most = "half of them, or its reserve" if limit is None else limit
+    most = "half" if limit is None else limit
     rate = "the worker's default" if loads is None else f"{loads:g}"
-    return (
-        f"Tenant {answer['tenant']}: reserve {answer['reserve_slots']} slots of each of its workers, "
-        f"limit {most}; loads a minute: {rate}."
-    )
+    share = f"reserve {answer['reserve_slots']} and limit {most} of each worker's slots"
+    return f"Tenant {answer['tenant']} has {share}; loads a minute: {rate}."
 
 
 @keys.command("issue")

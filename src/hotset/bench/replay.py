@@ -132,7 +132,9 @@ def settings_words(settings: Settings) -> dict[str, str]:
     """Return the settings of a run, as words for its report."""
     shape, mix = settings.servegen, settings.locality
     words = {"rounds": f"{settings.num_seeds}, each with workloads drawn anew, every policy on the same ones"}
-    if settings.traces_folder is not None:
+    if settings.traces_folder is None:
+        words["traces"] = "no folder given: the locality mix alone"
+    else:
         words["servegen"] = (
             f"{', '.join(shape.pools)}, {shape.hours:g} h from hour {shape.start_h:g} at {shape.rate:g} requests/s; "
             f"a tenant a client, adapters a tenant: {shape.adapters_per_tenant}"

@@ -144,11 +144,10 @@ class Belady:
 
 def next_uses(adapters: Sequence[str]) -> list[int]:
     """Return for each request the position of the next one for the same adapter; `len(adapters)` for none."""
-    if not adapters:
-        return []
-    _, codes = np.unique(np.asarray(adapters), return_inverse=True)
+    numbers: dict[str, int] = {}
+    codes = np.array([numbers.setdefault(adapter, len(numbers)) for adapter in adapters], dtype=np.int64)
     order = np.argsort(codes, kind="stable")  # [num_requests], by adapter, then by position
-    following = np.full(len(adapters), len(adapters))
+    following = np.full(len(codes), len(codes))
     is_same = codes[order[:-1]] == codes[order[1:]]
     following[order[:-1][is_same]] = order[1:][is_same]
     return following.tolist()

@@ -1,10 +1,13 @@
 """Residency under any order of requests, releases, outcomes and losses: invariants hold, nobody waits for ever."""
 
+from collections import Counter
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, precondition, rule
 
-from hotset.core.ids import EngineName, RequestId
+from hotset.core.ids import EngineName, RequestId, TenantId
+from hotset.core.quotas import Quota
 from hotset.residency import invariants
 from hotset.residency.events import (
     Count,
@@ -18,6 +21,7 @@ from hotset.residency.events import (
     LoadFailed,
     Lost,
     Permitted,
+    Quotas,
     Refuse,
     Released,
     Requested,
@@ -25,8 +29,10 @@ from hotset.residency.events import (
     Unloaded,
 )
 from hotset.residency.residency import Residency
+from hotset.residency.room import num_held
 
 NAMES = [EngineName(f"hs-{index}") for index in range(6)]
+TENANTS = [TenantId(name) for name in ("acme", "globex", "initech")]
 
 
 class ResidencyMachine(RuleBasedStateMachine):
@@ -36,7 +42,7 @@ class ResidencyMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.residency = Residency(num_slots=3, warm_bytes_max=40, load_retry_s=2.0)
+        self.residency = Residency(num_slots=3, warm_bytes_max=40, load_retry_s=2.0, loads_per_minute=60.0)
         self.now_s = 0.0
         self.num_asked = 0
         self.engine: set[EngineName] = set()
@@ -48,7 +54,11 @@ class ResidencyMachine(RuleBasedStateMachine):
 
     def tell(self, event: Event) -> None:
         self.now_s += 0.5
-        for effect in self.residency.handle(event, self.now_s):
+        held_before = num_held(self.residency.state.slots)
+        effects = self.residency.handle(event, self.now_s)
+        if isinstance(event, Requested):
+            self.nobody_lost_what_it_is_owed(event.tenant, held_before)
+        for effect in effects:
             match effect:
                 case Dispatch(request):
                     name = self.asked[request]
@@ -60,12 +70,28 @@ class ResidencyMachine(RuleBasedStateMachine):
                 case Load() | Unload() | Count() | Discard():
                     self.todo.append(effect)
 
-    @rule(target=requests, name=st.sampled_from([None, *NAMES]))
-    def ask(self, name: EngineName | None) -> RequestId:
+    def nobody_lost_what_it_is_owed(self, asking: TenantId, held_before: Counter[TenantId]) -> None:
+        """I5: whoever asks, nobody else falls under its reserve, and the one that asks stays within its limit."""
+        held = num_held(self.residency.state.slots)
+        for tenant in TENANTS:
+            share = self.residency.accounts.share(tenant)
+            if tenant != asking:
+                assert held[tenant] >= min(held_before[tenant], share.reserve)
+            elif held[tenant] > held_before[tenant]:
+                assert held[tenant] <= share.limit
+
+    @rule(quotas=st.dictionaries(st.sampled_from(TENANTS), st.tuples(st.integers(0, 3), st.integers(1, 3))))
+    def set_quotas(self, quotas: dict[TenantId, tuple[int, int]]) -> None:
+        made = {tenant: Quota(min(pair), max(pair)) for tenant, pair in quotas.items()}
+        self.tell(Quotas(made))
+        assert self.residency.accounts.num_reserved <= 3
+
+    @rule(target=requests, name=st.sampled_from([None, *NAMES]), tenant=st.sampled_from(TENANTS))
+    def ask(self, name: EngineName | None, tenant: TenantId) -> RequestId:
         self.num_asked += 1
         request = RequestId(f"r{self.num_asked}")
         self.asked[request] = name
-        self.tell(Requested(request, name))
+        self.tell(Requested(request, name, tenant))
         return request
 
     @rule(request=consumes(requests))
@@ -119,7 +145,9 @@ class ResidencyMachine(RuleBasedStateMachine):
         assert len({name for name in self.running.values() if name}) <= 3
 
     def teardown(self) -> None:
-        """Once the engine has answered everything, nobody waits."""
+        """Once the engine has answered everything and what runs has ended, nobody waits."""
+        for request in list(self.running):
+            self.release(request)
         for _ in range(200):
             if not self.todo:
                 break

@@ -13,6 +13,7 @@ from hotset.core.clock import SystemClock
 from hotset.core.ids import Digest, EngineName, KeyId, RequestId, Route, TenantId, engine_name
 from hotset.core.messages import Delta, EngineEvent, Generate, Message, ModuleSpec, Sampling
 from hotset.core.ports import Ticket, Work
+from hotset.core.quotas import Quota
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.core.versions import FileEntry, Manifest, VersionRecord
 from hotset.engines.hosted import HostedEngine
@@ -43,6 +44,8 @@ class AgentWorld:
         self.epoch = 0
         self.num_requests = 0
         self.num_slots = num_slots
+        #: Of the next snapshot.
+        self.quotas = {TENANT: Quota(limit_slots=num_slots)}
         self.agent = LocalAgent(
             self.base,
             self._make_engine,
@@ -88,9 +91,9 @@ class AgentWorld:
         """Give the agent a snapshot that permits these versions, as `records` has them now."""
         self.epoch += 1
         versions = {self.engine_name(name): self.records[name] for name in names}
-        self.agent.apply(RoutingSnapshot(epoch=self.epoch, versions=versions))
+        self.agent.apply(RoutingSnapshot(epoch=self.epoch, versions=versions, quotas=self.quotas))
 
-    async def submit(self, name: str | None, *, max_tokens: int = 5) -> Ticket:
+    async def submit(self, name: str | None, *, max_tokens: int = 5, tenant: TenantId = TENANT) -> Ticket:
         self.num_requests += 1
         request = RequestId(f"req-{self.num_requests}")
         route = self.route(name)
@@ -101,10 +104,10 @@ class AgentWorld:
             sampling=Sampling(max_tokens=max_tokens),
             messages=(Message(role="user", content="hi"),),
         )
-        return await self.agent.submit(Work(request, TENANT, KeyId("k"), route, generate))
+        return await self.agent.submit(Work(request, tenant, KeyId("k"), route, generate))
 
-    async def answer(self, name: str | None) -> str:
-        return text_of(await finish(await self.submit(name)))
+    async def answer(self, name: str | None, *, tenant: TenantId = TENANT) -> str:
+        return text_of(await finish(await self.submit(name, tenant=tenant)))
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["AgentWorld"]:

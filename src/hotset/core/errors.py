@@ -17,6 +17,7 @@
     │   └─ ModelNotFoundError          model_not_found
     ├─ AdmissionError     refused now, may be served later
     │   ├─ SlotsFullError              slots_full
+    │   ├─ LoadRateExceededError       load_rate_exceeded
     │   └─ TooManyRequestsError        too_many_requests
     ├─ UnavailableError   an outage
     │   ├─ EngineUnavailableError      engine_unavailable
@@ -148,6 +149,12 @@ class SlotsFullError(AdmissionError):
     """Every adapter slot is held by running requests; try again shortly."""
 
     code = "slots_full"
+
+
+class LoadRateExceededError(AdmissionError):
+    """Your requests bring in adapters faster than your quota allows."""
+
+    code = "load_rate_exceeded"
 
 
 class TooManyRequestsError(AdmissionError):

@@ -51,7 +51,8 @@ class Agent(Protocol):
         A caller whose client leaves cancels the call; then nothing is held and no lease is left.
 
         Raises:
-            SlotsFullError: every usable slot holds a version with a running lease.
+            SlotsFullError: every slot that the tenant may take holds a version with a running lease.
+            LoadRateExceededError: the tenant's requests caused as many loads as its quota allows for now.
             TooManyRequestsError: the agent holds as many requests as it may.
             LoadFailedError: the version's bytes or approval failed their check, or the engine refused them.
             EngineUnavailableError: the engine is not serving, or serves another base.

@@ -30,6 +30,7 @@ STATUSES: Mapping[type[HotsetError], int] = {
     errors.RequestTimeoutError: 408,
     errors.RequestTooLargeError: 413,
     errors.SlotsFullError: 429,
+    errors.LoadRateExceededError: 429,
     errors.TooManyRequestsError: 429,
     errors.EngineFailedError: 502,
     errors.LoadFailedError: 503,

@@ -1,8 +1,15 @@
 """What a worker's residency is told, and what it asks for. Plain values; slots are numbered from 0."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
-from hotset.core.ids import EngineName, RequestId
+from hotset.core.ids import EngineName, RequestId, TenantId
+from hotset.core.quotas import Quota
+
+#: Why a version left its slot: room for a tenant's reserve, for another borrower, for another version of the same
+#: tenant, it may not be served any more, or it came in after its load was given up.
+Cause = Literal["reserve", "borrow", "own", "withdrawn", "orphan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,6 +18,8 @@ class Requested:
 
     request: RequestId
     name: EngineName | None
+    #: Who asks; a load that this causes is charged to it.
+    tenant: TenantId
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +37,8 @@ class Loaded:
     name: EngineName
     #: Bytes of the version in the worker's local store.
     warm_bytes: int
+    #: From the effect's start to now, the fetch in it.
+    load_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +89,14 @@ class Permitted:
     names: frozenset[EngineName]
 
 
-Event = Requested | Released | Loaded | LoadFailed | Unloaded | Lost | Counted | EngineGone | Permitted
+@dataclass(frozen=True, slots=True)
+class Quotas:
+    """What tenants are owed and may hold from now on. Nothing is taken from anybody for it at once."""
+
+    by_tenant: Mapping[TenantId, Quota]
+
+
+Event = Requested | Released | Loaded | LoadFailed | Unloaded | Lost | Counted | EngineGone | Permitted | Quotas
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +114,8 @@ class Refuse:
     #: `code` of a leaf of the error tree.
     code: str
     message: str
+    #: When to come back, where that is known.
+    retry_after_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +132,7 @@ class Unload:
 
     slot: int
     name: EngineName
+    cause: Cause
 
 
 @dataclass(frozen=True, slots=True)

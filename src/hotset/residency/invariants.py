@@ -8,6 +8,7 @@ from collections import Counter
 from hotset.residency.slots import SlotState, State
 
 _HOLDS = (SlotState.HOT, SlotState.CLOSING)
+_LEAVING = (SlotState.CLOSING, SlotState.UNLOADING, SlotState.UNKNOWN)
 
 
 def check(state: State) -> None:
@@ -16,12 +17,18 @@ def check(state: State) -> None:
     Raises:
         AssertionError: the state contradicts itself; the message says where.
     """
-    counted = Counter(lease.slot for lease in state.leases.values() if lease.slot is not None)
     for slot in state.slots:
-        assert slot.num_leases == counted[slot.index], f"slot {slot.index} counts {slot.num_leases} leases"
+        leases = [lease for lease in state.leases.values() if lease.slot == slot.index]
+        assert slot.users == Counter(lease.tenant for lease in leases), f"slot {slot.index} counts {slot.users}"
+        assert slot.num_leases == len(leases), f"slot {slot.index} counts {slot.num_leases} leases"
+        assert slot.num_running == sum(lease.running for lease in leases), f"slot {slot.index}: {slot}"
         assert (slot.state is SlotState.EMPTY) == (slot.name is None), f"slot {slot.index}: {slot}"
         if slot.successor is not None:
-            assert slot.state in (SlotState.UNLOADING, SlotState.UNKNOWN), f"slot {slot.index}: {slot}"
+            assert slot.state in _LEAVING, f"slot {slot.index}: {slot}"
+        if slot.promised() is not None:
+            assert slot.account is not None, f"slot {slot.index} is promised and charged to nobody"
+        if slot.state is SlotState.CLOSING:
+            assert slot.num_running, f"slot {slot.index} closes for nobody that runs"
     for request, lease in state.leases.items():
         if lease.slot is None:
             continue

@@ -1,16 +1,29 @@
-"""The policy of one worker's slots: dispatch, load, evict the least recently used, close, resolve the unknown.
+"""The policy of one worker's slots: dispatch, load, evict under quotas, close, resolve the unknown.
 
 Rules kept here: a version with a running lease is never unloaded (I3); never more distinct versions dispatched than
-slots (I4), so the engine's own eviction has nothing to decide; a withdrawn version takes no new dispatch (I11) and its
-files stay until the engine let go of it (I12). `residency.invariants` re-derives every total.
+slots (I4), so the engine's own eviction has nothing to decide; a tenant at or under its reserve loses no slot to
+another (I5); a withdrawn version takes no new dispatch (I11) and its files stay until the engine let go of it (I12).
+`residency.room` says who may take which slot, `residency.reuse` what a place is worth; `residency.invariants`
+re-derives every total.
 """
 
-from collections.abc import Iterable
+import math
+from collections import Counter
 from typing import assert_never
 
-from hotset.core.errors import EngineUnavailableError, LoadFailedError, ModelNotFoundError, SlotsFullError
-from hotset.core.ids import EngineName, RequestId
+from hotset.core.errors import (
+    EngineUnavailableError,
+    LoadFailedError,
+    LoadRateExceededError,
+    ModelNotFoundError,
+    SlotsFullError,
+)
+from hotset.core.ids import EngineName, RequestId, TenantId
+from hotset.core.quotas import DEFAULT_QUOTA, Quota
+from hotset.residency import warm
+from hotset.residency.accounts import Accounts
 from hotset.residency.events import (
+    Cause,
     Count,
     Counted,
     Discard,
@@ -23,21 +36,38 @@ from hotset.residency.events import (
     LoadFailed,
     Lost,
     Permitted,
+    Quotas,
     Refuse,
     Released,
     Requested,
     Unload,
     Unloaded,
 )
+from hotset.residency.reuse import Reuse
+from hotset.residency.room import find_room, num_held
 from hotset.residency.slots import Lease, Slot, SlotState, State, WarmFile
 
 Effects = list[Effect]
+#: Loads that a tenant may cause in a minute where its quota says nothing of it.
+LOADS_PER_MINUTE = 240.0
+#: Taken for a load's seconds before one was measured, and the least that one counts.
+_LOAD_MIN_S = 0.001
+_MAKES_ROOM = "The adapter makes room for another; try again shortly."
+_AT_LIMIT = "Your adapters hold every slot that you may take; all of them are in use."
 
 
 class Residency:
     """Decides for one worker. One call, `handle`, changes the state; it returns what is to be done."""
 
-    def __init__(self, *, num_slots: int, warm_bytes_max: int, load_retry_s: float = 5.0) -> None:
+    def __init__(
+        self,
+        *,
+        num_slots: int,
+        warm_bytes_max: int,
+        load_retry_s: float = 5.0,
+        loads_per_minute: float = LOADS_PER_MINUTE,
+        default_quota: Quota = DEFAULT_QUOTA,
+    ) -> None:
         """Start with empty slots.
 
         Args:
@@ -46,8 +76,14 @@ class Residency:
                 whatever they add up to.
             load_retry_s: How long a version whose load failed is refused without another try, so that a
                 poisoned one does not keep the engine busy.
+            loads_per_minute: Loads that a tenant may cause where its quota says nothing of it.
+            default_quota: The quota of tenants that have none.
         """
         self.state = State([Slot(index) for index in range(num_slots)])
+        self.accounts = Accounts(num_slots=num_slots, loads_per_minute=loads_per_minute, default=default_quota)
+        #: Evictions by (who caused it, who suffered it, why).
+        self.ledger: Counter[tuple[TenantId, TenantId, Cause]] = Counter()
+        self._reuse = Reuse()
         self._warm_bytes_max = warm_bytes_max
         self._load_retry_s = load_retry_s
 
@@ -59,24 +95,21 @@ class Residency:
             now_s: Monotonic seconds; orders evictions. Ties break by engine name, so runs replay.
         """
         match event:
-            case Requested(request, name):
-                return self._request(request, name, now_s)
+            case Requested(request, name, tenant):
+                return self._request(request, name, tenant, now_s)
             case Released(request):
-                return self._release(request, now_s)
-            case Loaded(index, name, warm_bytes):
-                return self._loaded(self.state.slots[index], name, warm_bytes, now_s)
-            case LoadFailed(index, name, code, message):
-                return self._load_failed(self.state.slots[index], name, code, message, now_s)
-            case Unloaded(index, name):
-                return self._unloaded(self.state.slots[index], name)
-            case Lost(index, name, warm_bytes):
-                return self._lost(self.state.slots[index], name, warm_bytes, now_s)
+                return self._release(request)
+            case Loaded() | LoadFailed() | Unloaded() | Lost():
+                return self._answered(self.state.slots[event.slot], event, now_s)
             case Counted(loaded):
                 return self._counted(loaded, now_s)
             case EngineGone():
                 return self._engine_gone()
             case Permitted(names):
                 return self._permit(names)
+            case Quotas(by_tenant):
+                self.accounts.apply(by_tenant)
+                return []
         assert_never(event)
 
     def is_hot(self, name: EngineName) -> bool:
@@ -85,72 +118,135 @@ class Residency:
 
     # --- requests --------------------------------------------------------------------------------------
 
-    def _request(self, request: RequestId, name: EngineName | None, now_s: float) -> Effects:
+    def _request(self, request: RequestId, name: EngineName | None, tenant: TenantId, now_s: float) -> Effects:
         assert request not in self.state.leases, f"request {request} asked twice"
         if name is None:
-            self.state.leases[request] = Lease(None, None, running=True)
+            self.state.leases[request] = Lease(None, None, tenant, running=True)
             return [Dispatch(request)]
         if name not in self.state.permitted:
             return [Refuse(request, ModelNotFoundError.code, "")]
         if self.state.load_failed_until_s.get(name, now_s) > now_s:
             return [Refuse(request, LoadFailedError.code, "")]
+        self._reuse.asked(name, now_s)
         effects: Effects = []
         slot = self._slot_promised_to(name)
         if slot is None:
-            slot = self._make_room(name, effects)
+            slot = self._make_room(request, name, tenant, now_s, effects)
             if slot is None:
-                return [Refuse(request, SlotsFullError.code, "")]
+                return effects
         hot = slot.state is SlotState.HOT
-        self.state.leases[request] = Lease(name, slot.index, running=hot)
-        slot.num_leases += 1
-        slot.used_at_s = now_s
+        self.state.leases[request] = Lease(name, slot.index, tenant, running=hot)
+        slot.take(tenant, is_running=hot)
+        self._move_charge(slot)
         if hot:
             effects.append(Dispatch(request))
         return effects
 
-    def _make_room(self, name: EngineName, effects: Effects) -> Slot | None:
-        """Promise a slot to the version: an empty one, one that is emptying anyway, or the least recently used."""
-        for slot in self.state.slots:
-            if slot.state is SlotState.EMPTY:
-                self._start_load(slot, name, effects)
-                return slot
-        for slot in self.state.slots:
-            if slot.state is SlotState.UNLOADING and slot.successor is None:
-                slot.successor = name
-                return slot
-        idle = [slot for slot in self.state.slots if slot.state is SlotState.HOT and slot.num_leases == 0]
-        if not idle:
+    def _make_room(
+        self, request: RequestId, name: EngineName, tenant: TenantId, now_s: float, effects: Effects
+    ) -> Slot | None:
+        """Promise a slot to the version, or say in the effects why there is none."""
+        wait_s = self.accounts.seconds_to_next_load(tenant, now_s)
+        if wait_s > 0:
+            effects.append(Refuse(request, LoadRateExceededError.code, "", math.ceil(wait_s * 1000)))
             return None
-        victim = min(idle, key=lambda slot: (slot.used_at_s, slot.name or ""))
-        self._start_unload(victim, effects)
-        victim.successor = name
-        return victim
+        # The engine can't hold a version twice: one that is on its way out has to be out first.
+        if any(slot.name == name and slot.state in (SlotState.CLOSING, SlotState.UNKNOWN) for slot in self.state.slots):
+            effects.append(
+                Refuse(request, SlotsFullError.code, "The adapter makes room for another; try again shortly.")
+            )
+            return None
+        slot = find_room(self.state.slots, self.accounts, tenant, lambda each: self._worth(each, now_s))
+        if slot is None:
+            held, limit = num_held(self.state.slots)[tenant], self.accounts.share(tenant).limit
+            message = (
+                "Your adapters hold every slot that you may take; all of them are in use." if held >= limit else ""
+            )
+            effects.append(Refuse(request, SlotsFullError.code, message))
+            return None
+        self.accounts.charge_load(tenant, now_s)
+        self._promise(slot, name, tenant, effects)
+        return slot
 
-    def _release(self, request: RequestId, now_s: float) -> Effects:
+    def _promise(self, slot: Slot, name: EngineName, tenant: TenantId, effects: Effects) -> None:
+        """Give the slot to the version: at once where it is empty, else once what is in it has left."""
+        if slot.state is SlotState.HOT:
+            self._evict(slot, tenant, effects)
+        slot.account = tenant
+        if slot.state is SlotState.EMPTY:
+            self._start_load(slot, name, effects)
+        else:
+            slot.successor = name
+
+    def _evict(self, slot: Slot, tenant: TenantId, effects: Effects) -> None:
+        """Let a hot version go for another tenant's or another version of the same one."""
+        victim = slot.account
+        assert victim is not None, f"slot {slot.index} is hot and nobody's"
+        held = num_held(self.state.slots)
+        share = self.accounts.share(victim)
+        cause: Cause = "own"
+        if victim != tenant:
+            assert held[victim] > share.reserve, f"I5: {victim} holds {held[victim]} of {share.reserve} owed"
+            cause = "reserve" if held[tenant] < self.accounts.share(tenant).reserve else "borrow"
+        self.ledger[tenant, victim, cause] += 1
+        slot.leaving = cause
+        slot.state = SlotState.CLOSING
+        self._unload_if_done(slot, effects)
+
+    def _release(self, request: RequestId) -> Effects:
         lease = self.state.leases.pop(request, None)
         if lease is None or lease.slot is None:
             return []
         slot = self.state.slots[lease.slot]
-        slot.num_leases -= 1
-        slot.used_at_s = now_s
+        slot.drop(lease.tenant, is_running=lease.running)
         effects: Effects = []
-        if slot.state is SlotState.CLOSING and slot.num_leases == 0:
-            self._start_unload(slot, effects)
+        if slot.state is SlotState.CLOSING:
+            if slot.successor is not None and slot.num_leases == slot.num_running:
+                self._reopen(slot)
+            self._unload_if_done(slot, effects)
+        else:
+            self._move_charge(slot)
         return effects
+
+    def _reopen(self, slot: Slot) -> None:
+        """Nobody waits for a slot that was to be given away: what still runs there keeps it."""
+        slot.successor = None
+        if slot.num_running and slot.name in self.state.permitted:
+            slot.state = SlotState.HOT
+            slot.account = next(iter(slot.users))
+
+    def _move_charge(self, slot: Slot) -> None:
+        """Charge a slot to one that uses it where the one that is charged does so no more."""
+        if slot.account is None or slot.account in slot.users or slot.state not in (SlotState.LOADING, SlotState.HOT):
+            return
+        held = num_held(self.state.slots)
+        heirs = (user for user in slot.users if held[user] < self.accounts.share(user).limit)
+        slot.account = next(heirs, slot.account)
 
     # --- outcomes of effects ---------------------------------------------------------------------------
 
-    def _loaded(self, slot: Slot, name: EngineName, warm_bytes: int, now_s: float) -> Effects:
+    def _answered(self, slot: Slot, event: Loaded | LoadFailed | Unloaded | Lost, now_s: float) -> Effects:
+        match event:
+            case Loaded(_, name, warm_bytes, load_s):
+                return self._loaded(slot, name, warm_bytes, load_s, now_s)
+            case LoadFailed(_, name, code, message):
+                return self._load_failed(slot, name, code, message, now_s)
+            case Unloaded(_, name):
+                return self._unloaded(slot, name)
+            case Lost(_, name, warm_bytes):
+                return self._lost(slot, name, warm_bytes, now_s)
+
+    def _loaded(self, slot: Slot, name: EngineName, warm_bytes: int, load_s: float, now_s: float) -> Effects:
         if slot.state is not SlotState.LOADING or slot.name != name:
             return []
         self.state.warm[name] = WarmFile(warm_bytes, now_s)
         self.state.load_failed_until_s.pop(name, None)
-        slot.state = SlotState.HOT
+        slot.state, slot.hot_since_s, slot.load_s = SlotState.HOT, now_s, load_s
+        effects: Effects = []
         if name not in self.state.permitted:  # withdrawn meanwhile; its waiters were refused then
-            effects: Effects = []
-            self._start_unload(slot, effects)
+            self._withdraw(slot, effects)
             return effects
-        return [*self._dispatch_waiters(slot), *self._trim_warm()]
+        return [*self._dispatch_waiters(slot), *warm.trim(self.state, self._warm_bytes_max)]
 
     def _load_failed(self, slot: Slot, name: EngineName, code: str, message: str, now_s: float) -> Effects:
         if slot.state is not SlotState.LOADING or slot.name != name:
@@ -166,11 +262,12 @@ class Residency:
         if slot.state is not SlotState.UNLOADING or slot.name != name:
             return []
         effects: Effects = []
-        successor = slot.successor
+        successor, account = slot.successor, slot.account
         self._empty(slot)
         if name not in self.state.permitted:
-            effects.extend(self._discard([name]))
+            effects.extend(warm.discard(self.state, [name]))
         if successor is not None:
+            slot.account = account
             self._start_load(slot, successor, effects)
         return effects
 
@@ -192,28 +289,28 @@ class Residency:
         for orphan in sorted(loaded - known):  # a load that was given up on and came in late
             slot = next((slot for slot in self.state.slots if slot.state is SlotState.EMPTY), None)
             if slot is not None:
-                slot.name = orphan
+                slot.name, slot.leaving = orphan, "orphan"
                 self._start_unload(slot, effects)
         return effects
 
     def _resolve(self, slot: Slot, loaded: frozenset[EngineName], now_s: float) -> Effects:
         """End an unknown state by what the engine says it holds."""
         assert slot.name is not None
-        name, successor = slot.name, slot.successor
+        name, successor, account = slot.name, slot.successor, slot.account
         effects: Effects = []
+        # Asked for again meanwhile and promised another slot: what the engine holds is that one's.
+        is_elsewhere = any(other.promised() == name for other in self.state.slots if other is not slot)
         if name in loaded and successor == name:
-            slot.state, slot.successor, slot.used_at_s = SlotState.HOT, None, now_s
+            slot.state, slot.successor, slot.hot_since_s = SlotState.HOT, None, now_s
             effects.extend(self._dispatch_waiters(slot))
-        elif name in loaded:
+        elif name in loaded and not is_elsewhere:
             self._start_unload(slot, effects)
-            slot.successor = successor
         elif successor == name or successor is None:
             effects.extend(self._refuse_waiters(slot, LoadFailedError.code, "the load was lost"))
             self._empty(slot)
         else:
-            num_leases = slot.num_leases
             self._empty(slot)
-            slot.num_leases = num_leases
+            slot.account = account
             self._start_load(slot, successor, effects)
         return effects
 
@@ -222,7 +319,8 @@ class Residency:
         for slot in self.state.slots:
             effects.extend(self._refuse_waiters(slot, EngineUnavailableError.code, ""))
             self._empty(slot)
-            slot.num_leases = 0
+            slot.users.clear()
+            slot.num_leases = slot.num_running = 0
         for lease in self.state.leases.values():
             lease.slot = None  # their streams end by themselves
         return effects
@@ -231,6 +329,7 @@ class Residency:
 
     def _permit(self, names: frozenset[EngineName]) -> Effects:
         self.state.permitted = names
+        self._reuse.forget(names)
         failed = self.state.load_failed_until_s
         self.state.load_failed_until_s = {name: until_s for name, until_s in failed.items() if name in names}
         effects: Effects = []
@@ -240,32 +339,45 @@ class Residency:
                 effects.extend(self._refuse_waiters(slot, ModelNotFoundError.code, ""))
                 slot.successor = None
             if slot.state is SlotState.HOT and slot.name not in names:
-                slot.state = SlotState.CLOSING
-            elif slot.state is SlotState.CLOSING and slot.name in names and self._slot_promised_to(slot.name) is None:
-                slot.state = SlotState.HOT
-            if slot.state is SlotState.CLOSING and slot.num_leases == 0:
-                self._start_unload(slot, effects)
-        effects.extend(self._discard([name for name in self.state.warm if name not in names]))
+                self._withdraw(slot, effects)
+            elif slot.state is SlotState.CLOSING and slot.successor is None:
+                self._reopen(slot)
+        effects.extend(warm.discard(self.state, [name for name in self.state.warm if name not in names]))
         return effects
+
+    def _withdraw(self, slot: Slot, effects: Effects) -> None:
+        slot.state, slot.leaving = SlotState.CLOSING, "withdrawn"
+        self._unload_if_done(slot, effects)
 
     # --- small steps -----------------------------------------------------------------------------------
 
-    def _slot_promised_to(self, name: EngineName | None) -> Slot | None:
-        return next((slot for slot in self.state.slots if name is not None and slot.promised() == name), None)
+    def _worth(self, name: EngineName, now_s: float) -> float:
+        """Return what keeping a version is worth: what its load takes over how long it is probably not asked for."""
+        slot = self._slot_promised_to(name)
+        load_s = max(_LOAD_MIN_S, slot.load_s if slot is not None else 0.0)
+        return math.log(load_s) - self._reuse.log_seconds(name, now_s)
+
+    def _slot_promised_to(self, name: EngineName) -> Slot | None:
+        return next((slot for slot in self.state.slots if slot.promised() == name), None)
 
     def _start_load(self, slot: Slot, name: EngineName, effects: Effects) -> None:
         slot.state, slot.name, slot.successor = SlotState.LOADING, name, None
         effects.append(Load(slot.index, name))
+
+    def _unload_if_done(self, slot: Slot, effects: Effects) -> None:
+        if slot.state is SlotState.CLOSING and slot.num_running == 0:
+            self._start_unload(slot, effects)
 
     def _start_unload(self, slot: Slot, effects: Effects) -> None:
         assert slot.name is not None
         running = [r for r, lease in self.state.leases.items() if lease.running and lease.slot == slot.index]
         assert not running, f"I3: unload of {slot.name} while {running} run"
         slot.state = SlotState.UNLOADING
-        effects.append(Unload(slot.index, slot.name))
+        effects.append(Unload(slot.index, slot.name, slot.leaving))
 
     def _empty(self, slot: Slot) -> None:
-        slot.state, slot.name, slot.successor = SlotState.EMPTY, None, None
+        slot.state, slot.name, slot.successor, slot.account = SlotState.EMPTY, None, None, None
+        slot.leaving, slot.load_s = "withdrawn", 0.0
 
     def _waiters(self, slot: Slot) -> list[RequestId]:
         return [
@@ -276,34 +388,11 @@ class Residency:
         waiters = self._waiters(slot)
         for request in waiters:
             self.state.leases[request].running = True
+        slot.num_running += len(waiters)
         return [Dispatch(request) for request in waiters]
 
     def _refuse_waiters(self, slot: Slot, code: str, message: str) -> Effects:
         waiters = self._waiters(slot)
         for request in waiters:
-            del self.state.leases[request]
-        slot.num_leases -= len(waiters)
+            slot.drop(self.state.leases.pop(request).tenant, is_running=False)
         return [Refuse(request, code, message) for request in waiters]
-
-    def _discard(self, names: Iterable[EngineName]) -> Effects:
-        """Give up the files of versions that are in no slot and promised none."""
-        kept = {slot.name for slot in self.state.slots} | {slot.successor for slot in self.state.slots}
-        effects: Effects = []
-        for name in names:
-            if name not in kept and self.state.warm.pop(name, None) is not None:
-                effects.append(Discard(name))
-        return effects
-
-    def _trim_warm(self) -> Effects:
-        """Discard the files used longest ago until the rest fit."""
-        by_age = sorted(self.state.warm, key=lambda name: (self.state.warm[name].used_at_s, name))
-        excess = sum(file.num_bytes for file in self.state.warm.values()) - self._warm_bytes_max
-        effects: Effects = []
-        for name in by_age:
-            if excess <= 0:
-                break
-            num_bytes = self.state.warm[name].num_bytes
-            discarded = self._discard([name])
-            excess -= num_bytes * len(discarded)
-            effects.extend(discarded)
-        return effects

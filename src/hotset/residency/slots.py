@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from hotset.core.ids import EngineName, RequestId
+from hotset.core.ids import EngineName, RequestId, TenantId
+from hotset.residency.events import Cause
 
 
 class SlotState(StrEnum):
@@ -15,7 +16,7 @@ class SlotState(StrEnum):
     LOADING = "loading"
     #: The engine holds the version; requests may be dispatched.
     HOT = "hot"
-    #: Hot, but takes no new dispatch; unloads when its last lease ends.
+    #: Hot, but takes no new dispatch; unloads when its last running lease ends.
     CLOSING = "closing"
     #: An unload was asked for; no lease.
     UNLOADING = "unloading"
@@ -31,18 +32,41 @@ class Slot:
     state: SlotState = SlotState.EMPTY
     #: What is or was last in it; None only while empty.
     name: EngineName | None = None
-    #: What is meant to be in it next; only while unloading or unknown. After a lost load it is `name` itself.
+    #: What is meant to be in it next; only while closing, unloading or unknown. After a lost load it is `name` itself.
     successor: EngineName | None = None
-    #: Leases that count on this slot: of `name` while loading, hot or closing, of `successor` otherwise.
+    #: Who is charged for it, from the decision to load on: for `successor` where there is one, else for `name`.
+    account: TenantId | None = None
+    #: Leases that count on this slot, by tenant: running ones of `name` and waiting ones of `promised()`.
+    users: dict[TenantId, int] = field(default_factory=dict[TenantId, int])
+    #: All of them together.
     num_leases: int = 0
-    #: Seconds, monotonic: when a request last took or released a lease on `name`.
-    used_at_s: float = 0.0
+    #: Of those, how many are dispatched.
+    num_running: int = 0
+    #: Seconds, monotonic: since when `name` is in it, and what its load took.
+    hot_since_s: float = 0.0
+    load_s: float = 0.0
+    #: Why `name` leaves; means something while closing and unloading only.
+    leaving: Cause = "withdrawn"
 
     def promised(self) -> EngineName | None:
         """Return the version that this slot holds or will hold, as far as new requests are concerned."""
         if self.state in (SlotState.LOADING, SlotState.HOT):
             return self.name
         return self.successor
+
+    def take(self, tenant: TenantId, *, is_running: bool) -> None:
+        """Count one more lease."""
+        self.users[tenant] = self.users.get(tenant, 0) + 1
+        self.num_leases += 1
+        self.num_running += is_running
+
+    def drop(self, tenant: TenantId, *, is_running: bool) -> None:
+        """Count one lease less."""
+        self.num_leases -= 1
+        self.num_running -= is_running
+        self.users[tenant] -= 1
+        if not self.users[tenant]:
+            del self.users[tenant]
 
 
 @dataclass(slots=True)
@@ -53,6 +77,7 @@ class Lease:
     name: EngineName | None
     #: The slot it counts on; None for the bare base.
     slot: int | None
+    tenant: TenantId
     #: Whether `Dispatch` was given.
     running: bool
 

@@ -98,7 +98,7 @@ class LocalAgent:
         self._snapshot = snapshot
         self._records = {name: r for name, r in snapshot.versions.items() if r.base == self.base.digest}
         if self._life is not None:
-            self._life.permit(self._records)
+            self._life.permit(self._records, self._snapshot.quotas)
 
     # --- life ------------------------------------------------------------------------------------------
 
@@ -203,7 +203,7 @@ class LocalAgent:
             clock=self._clock,
             metrics=self._metrics,
         )
-        life.permit(self._records)
+        life.permit(self._records, self._snapshot.quotas)
         self._life = life
         self._changed.set()
         _log.info("engine serves", extra={"base": self.base.name, "engine": facts.engine, "slots": facts.num_slots})

@@ -16,17 +16,20 @@ from hotset.core.errors import (
     EngineUnavailableError,
     HotsetError,
     LoadFailedError,
+    LoadRateExceededError,
     ModelNotFoundError,
     SlotsFullError,
 )
-from hotset.core.ids import EngineName, RequestId
+from hotset.core.ids import EngineName, RequestId, TenantId
 from hotset.core.messages import AdapterLoad, EngineFacts
 from hotset.core.ports import Lane, Work
+from hotset.core.quotas import Quota
 from hotset.core.versions import VersionRecord
 from hotset.engines.port import Engine
 from hotset.registry.approval import check_approval
 from hotset.residency import invariants
 from hotset.residency.events import (
+    Cause,
     Count,
     Counted,
     Discard,
@@ -39,6 +42,7 @@ from hotset.residency.events import (
     LoadFailed,
     Lost,
     Permitted,
+    Quotas,
     Refuse,
     Released,
     Requested,
@@ -83,6 +87,7 @@ class EngineLife:
             num_slots=facts.num_slots,
             warm_bytes_max=settings.warm_bytes_max,
             load_retry_s=settings.load_retry_s,
+            loads_per_minute=settings.loads_per_minute,
         )
         self._records: Mapping[EngineName, VersionRecord] = {}
         self._waiting: dict[RequestId, asyncio.Future[None]] = {}
@@ -92,9 +97,10 @@ class EngineLife:
 
     # --- what the agent asks ---------------------------------------------------------------------------
 
-    def permit(self, records: Mapping[EngineName, VersionRecord]) -> None:
-        """Serve these versions from now on, and no others."""
+    def permit(self, records: Mapping[EngineName, VersionRecord], quotas: Mapping[TenantId, Quota]) -> None:
+        """Serve these versions from now on, and no others, under these quotas."""
         self._records = records
+        self._tell(Quotas(quotas))
         self._tell(Permitted(frozenset(records)))
 
     async def submit(self, work: Work, name: EngineName | None) -> LeaseTicket:
@@ -105,7 +111,7 @@ class EngineLife:
         self._waiting[request] = dispatched
         began_s = self._clock.monotonic_s()
         self._metrics.lookup(self._tier(name))
-        self._tell(Requested(request, name))
+        self._tell(Requested(request, name, work.tenant))
         lane: Lane = "hot" if dispatched.done() else "loading"
         try:
             if lane == "loading":
@@ -165,6 +171,8 @@ class EngineLife:
         match effect:
             case Dispatch(request):
                 self._settle(request, None)
+            case Refuse(request, LoadRateExceededError.code, message, retry_after_ms):
+                self._settle(request, LoadRateExceededError(message or None, retry_after_ms=retry_after_ms or 0))
             case Refuse(request, code, message):
                 self._settle(request, _REFUSALS[code](message or None))
             case Load() | Unload() | Count() | Discard():
@@ -203,8 +211,8 @@ class EngineLife:
             match effect:
                 case Load(slot, name):
                     return await self._load(slot, name)
-                case Unload(slot, name):
-                    return await self._unload(slot, name)
+                case Unload(slot, name, cause):
+                    return await self._unload(slot, name, cause)
                 case Count():
                     return await self._count()
                 case Discard(name):
@@ -232,19 +240,19 @@ class EngineLife:
         seconds = self._clock.monotonic_s() - began_s
         self._metrics.load_done(tier, record.manifest.rank_max, seconds)
         _log.info("loaded", extra={"version": str(record.ref), "tier": tier, "seconds": round(seconds, 4)})
-        return Loaded(slot, name, num_bytes)
+        return Loaded(slot, name, num_bytes, seconds)
 
     def _fetch(self, record: VersionRecord) -> AdapterLoad:
         """Check approval and bytes; runs on a thread."""
         return self._store.materialise(check_approval(record, self._reviewer_keys))
 
-    async def _unload(self, slot: int, name: EngineName) -> Event:
+    async def _unload(self, slot: int, name: EngineName, cause: Cause) -> Event:
         try:
             async with asyncio.timeout(self._settings.effect_timeout_s):
                 await self.engine.unload(name)
         except (TimeoutError, LoadFailedError):
             return Lost(slot, name)
-        self._metrics.evicted("room" if name in self._records else "withdrawn")
+        self._metrics.evicted(cause)
         return Unloaded(slot, name)
 
     async def _count(self) -> Event | None:

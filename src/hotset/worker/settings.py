@@ -15,6 +15,8 @@ class WorkerSettings:
     effect_timeout_s: float = 60.0
     #: A version whose load failed is refused for this long without another try.
     load_retry_s: float = 5.0
+    #: Loads that one tenant's requests may cause in a minute where its quota says nothing of it.
+    loads_per_minute: float = 240.0
     #: First pause before a dead engine is started again; it doubles up to the longest.
     restart_pause_min_s: float = 0.5
     #: The longest of these pauses.

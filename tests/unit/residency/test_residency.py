@@ -2,7 +2,8 @@
 
 import pytest
 
-from hotset.core.ids import EngineName, RequestId
+from hotset.core.ids import EngineName, RequestId, TenantId
+from hotset.core.quotas import Quota
 from hotset.residency import invariants
 from hotset.residency.events import (
     Count,
@@ -27,13 +28,20 @@ from hotset.residency.residency import Residency
 from hotset.residency.slots import Lease, SlotState
 
 A, B, C, D = (EngineName(f"hs-{letter}") for letter in "abcd")
+ACME = TenantId("acme")
+FULL = "Your adapters hold every slot that you may take; all of them are in use."
 
 
 class Worker:
     """A residency with a clock of its own, checked after every event."""
 
     def __init__(self, num_slots: int = 2, warm_bytes_max: int = 1000) -> None:
-        self.residency = Residency(num_slots=num_slots, warm_bytes_max=warm_bytes_max, load_retry_s=5.0)
+        self.residency = Residency(
+            num_slots=num_slots,
+            warm_bytes_max=warm_bytes_max,
+            load_retry_s=5.0,
+            default_quota=Quota(limit_slots=num_slots),
+        )
         self.now_s = 0.0
         self.tell(Permitted(frozenset({A, B, C, D})))
 
@@ -44,7 +52,7 @@ class Worker:
         return effects
 
     def ask(self, request: str, name: EngineName | None) -> list[Effect]:
-        return self.tell(Requested(RequestId(request), name))
+        return self.tell(Requested(RequestId(request), name, ACME))
 
     def release(self, request: str) -> list[Effect]:
         return self.tell(Released(RequestId(request)))
@@ -74,24 +82,22 @@ def test_a_cold_version_loads_once_for_all_its_waiters() -> None:
     assert worker.ask("r3", A) == [Dispatch(RequestId("r3"))]
 
 
-def test_the_least_recently_used_idle_version_makes_room() -> None:
+def test_without_any_gaps_seen_the_one_asked_for_longest_ago_makes_room() -> None:
     worker = Worker()
-    worker.warm_up(A, B)
-    worker.ask("r1", A)
-    worker.release("r1")
-    assert worker.ask("r2", C) == [Unload(1, B)]
-    assert worker.tell(Unloaded(1, B)) == [Load(1, C)]
-    assert worker.tell(Loaded(1, C, 10)) == [Dispatch(RequestId("r2"))]
+    worker.warm_up(B, A)
+    assert worker.ask("r2", C) == [Unload(0, B, "own")]
+    assert worker.tell(Unloaded(0, B)) == [Load(0, C)]
+    assert worker.tell(Loaded(0, C, 10)) == [Dispatch(RequestId("r2"))]
 
 
 def test_ties_in_age_break_by_name() -> None:
-    residency = Residency(num_slots=2, warm_bytes_max=1000)
+    residency = Residency(num_slots=2, warm_bytes_max=1000, default_quota=Quota(limit_slots=2))
     residency.handle(Permitted(frozenset({A, B, C})), 0.0)
     for index, name in enumerate((B, A)):
-        residency.handle(Requested(RequestId(name), name), 1.0)
+        residency.handle(Requested(RequestId(name), name, ACME), 1.0)
         residency.handle(Loaded(index, name, 1), 1.0)
         residency.handle(Released(RequestId(name)), 1.0)
-    assert residency.handle(Requested(RequestId("r"), C), 2.0) == [Unload(1, A)]
+    assert residency.handle(Requested(RequestId("r"), C, ACME), 2.0) == [Unload(1, A, "own")]
 
 
 def test_a_leased_version_is_never_unloaded() -> None:
@@ -99,18 +105,18 @@ def test_a_leased_version_is_never_unloaded() -> None:
     worker = Worker(num_slots=1)
     worker.ask("r1", A)
     worker.tell(Loaded(0, A, 10))
-    assert worker.ask("r2", B) == [Refuse(RequestId("r2"), "slots_full", "")]
+    assert worker.ask("r2", B) == [Refuse(RequestId("r2"), "slots_full", FULL)]
     worker.release("r1")
-    assert worker.ask("r3", B) == [Unload(0, A)]
+    assert worker.ask("r3", B) == [Unload(0, A, "own")]
 
 
 def test_a_new_version_serves_its_first_waiter_before_it_may_go() -> None:
     """I4."""
     worker = Worker(num_slots=1)
     worker.ask("r1", A)
-    assert worker.ask("r2", B) == [Refuse(RequestId("r2"), "slots_full", "")]
+    assert worker.ask("r2", B) == [Refuse(RequestId("r2"), "slots_full", FULL)]
     assert worker.tell(Loaded(0, A, 10)) == [Dispatch(RequestId("r1"))]
-    assert worker.ask("r3", B) == [Refuse(RequestId("r3"), "slots_full", "")]
+    assert worker.ask("r3", B) == [Refuse(RequestId("r3"), "slots_full", FULL)]
 
 
 def test_a_waiter_that_gives_up_leaves_the_version_evictable() -> None:
@@ -118,14 +124,14 @@ def test_a_waiter_that_gives_up_leaves_the_version_evictable() -> None:
     worker.ask("r1", A)
     worker.release("r1")
     assert worker.tell(Loaded(0, A, 10)) == []
-    assert worker.ask("r2", B) == [Unload(0, A)]
+    assert worker.ask("r2", B) == [Unload(0, A, "own")]
 
 
 def test_a_request_for_what_is_leaving_takes_another_slot() -> None:
     worker = Worker()
     worker.warm_up(A, B)
-    assert worker.ask("r1", C) == [Unload(0, A)]
-    assert worker.ask("r2", A) == [Unload(1, B)]
+    assert worker.ask("r1", C) == [Unload(0, A, "own")]
+    assert worker.ask("r2", A) == [Unload(1, B, "own")]
     assert worker.tell(Unloaded(0, A)) == [Load(0, C)]
     assert worker.tell(Unloaded(1, B)) == [Load(1, A)]
 
@@ -133,7 +139,7 @@ def test_a_request_for_what_is_leaving_takes_another_slot() -> None:
 def test_a_slot_that_is_emptying_is_promised_before_another_is_evicted() -> None:
     worker = Worker()
     worker.warm_up(A, B)
-    assert worker.tell(Permitted(frozenset({B, C}))) == [Unload(0, A)]
+    assert worker.tell(Permitted(frozenset({B, C}))) == [Unload(0, A, "withdrawn")]
     assert worker.ask("r1", C) == []
     assert worker.tell(Unloaded(0, A)) == [Discard(A), Load(0, C)]
 
@@ -163,7 +169,7 @@ def test_a_withdrawn_version_takes_no_new_request_and_leaves_after_its_last_leas
     assert worker.tell(Permitted(frozenset({B}))) == []
     assert worker.state_of(0) is SlotState.CLOSING
     assert worker.ask("r2", A) == [Refuse(RequestId("r2"), "model_not_found", "")]
-    assert worker.release("r1") == [Unload(0, A)]
+    assert worker.release("r1") == [Unload(0, A, "withdrawn")]
     assert worker.tell(Unloaded(0, A)) == [Discard(A)]
 
 
@@ -171,14 +177,14 @@ def test_a_withdrawn_version_refuses_its_waiters() -> None:
     worker = Worker()
     worker.ask("r1", A)
     assert worker.tell(Permitted(frozenset({B}))) == [Refuse(RequestId("r1"), "model_not_found", "")]
-    assert worker.tell(Loaded(0, A, 10)) == [Unload(0, A)]
+    assert worker.tell(Loaded(0, A, 10)) == [Unload(0, A, "withdrawn")]
     assert worker.tell(Unloaded(0, A)) == [Discard(A)]
 
 
 def test_a_withdrawn_successor_gives_its_promise_back() -> None:
     worker = Worker(num_slots=1)
     worker.warm_up(A)
-    assert worker.ask("r1", B) == [Unload(0, A)]
+    assert worker.ask("r1", B) == [Unload(0, A, "own")]
     assert worker.tell(Permitted(frozenset({A}))) == [Refuse(RequestId("r1"), "model_not_found", "")]
     assert worker.tell(Unloaded(0, A)) == []
     assert worker.state_of(0) is SlotState.EMPTY
@@ -214,7 +220,7 @@ def test_a_load_that_came_in_after_it_was_given_up_is_unloaded() -> None:
     worker.ask("r1", A)
     worker.tell(Lost(0, A))
     worker.tell(Counted(frozenset()))
-    assert worker.tell(Counted(frozenset({A}))) == [Unload(0, A)]
+    assert worker.tell(Counted(frozenset({A}))) == [Unload(0, A, "orphan")]
     assert worker.tell(Unloaded(0, A)) == []
 
 
@@ -223,7 +229,7 @@ def test_a_lost_unload_is_asked_again_while_the_engine_still_holds_it() -> None:
     worker.warm_up(A)
     worker.ask("r1", B)
     assert worker.tell(Lost(0, A)) == [Count()]
-    assert worker.tell(Counted(frozenset({A}))) == [Unload(0, A)]
+    assert worker.tell(Counted(frozenset({A}))) == [Unload(0, A, "own")]
     assert worker.tell(Unloaded(0, A)) == [Load(0, B)]
 
 
@@ -249,7 +255,7 @@ def test_an_unknown_slot_is_not_given_away() -> None:
     worker = Worker(num_slots=1)
     worker.ask("r1", A)
     worker.tell(Lost(0, A))
-    assert worker.ask("r2", B) == [Refuse(RequestId("r2"), "slots_full", "")]
+    assert worker.ask("r2", B) == [Refuse(RequestId("r2"), "slots_full", FULL)]
 
 
 def test_a_dead_engine_refuses_waiters_and_empties_every_slot() -> None:
@@ -311,7 +317,7 @@ def test_the_invariants_see_a_version_taken_from_under_its_request() -> None:
 def test_unloading_under_a_running_request_stops_at_the_assertion() -> None:
     worker = Worker()
     worker.warm_up(A)
-    worker.residency.state.leases[RequestId("r1")] = Lease(A, 0, running=True)
+    worker.residency.state.leases[RequestId("r1")] = Lease(A, 0, ACME, running=True)
     worker.residency.state.slots[0].num_leases = 0
     with pytest.raises(AssertionError, match="I3"):
         worker.tell(Permitted(frozenset()))

@@ -1,0 +1,97 @@
+"""What each tenant is owed of a worker's slots, how many it may hold, and how many loads it may still cause.
+
+Who holds what is not kept here: it is what the slots say, so there is one truth.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hotset.core.ids import TenantId
+from hotset.core.quotas import DEFAULT_QUOTA, Quota
+
+_MINUTE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A quota as it comes out on a worker of so many slots."""
+
+    reserve: int
+    limit: int
+    loads_per_minute: float
+
+
+@dataclass(slots=True)
+class _Churn:
+    """Loads that a tenant may still cause: at most a minute's worth, refilled evenly."""
+
+    loads_left: float
+    counted_at_s: float
+
+
+class Accounts:
+    """The shares and the churn budgets of one worker's tenants."""
+
+    def __init__(self, *, num_slots: int, loads_per_minute: float, default: Quota = DEFAULT_QUOTA) -> None:
+        """Start without any quota but the default.
+
+        Args:
+            num_slots: Usable slots of the worker.
+            loads_per_minute: For tenants whose quota says nothing of it.
+            default: The quota of tenants that have none.
+        """
+        self._num_slots = num_slots
+        self._loads_per_minute = loads_per_minute
+        self._default = self._share(default)
+        self._shares: dict[TenantId, Share] = {}
+        #: Only tenants that caused a load within the last minute.
+        self._churn: dict[TenantId, _Churn] = {}
+        #: Tenants whose reserve was cut because all of them together pass the usable slots.
+        self.cut: tuple[TenantId, ...] = ()
+
+    def apply(self, quotas: Mapping[TenantId, Quota]) -> None:
+        """Take over quotas; reserves that do not fit the slots are cut, in the order of tenants' names."""
+        left, cut = self._num_slots, list[TenantId]()
+        self._shares = {}
+        for tenant, quota in sorted(quotas.items()):
+            share = self._share(quota)
+            if share.reserve > left:
+                cut.append(tenant)
+                share = Share(left, max(left, share.limit), share.loads_per_minute)
+            left -= share.reserve
+            self._shares[tenant] = share
+        self.cut = tuple(cut)
+
+    def share(self, tenant: TenantId) -> Share:
+        """Return what a tenant is owed and may hold."""
+        return self._shares.get(tenant, self._default)
+
+    @property
+    def num_reserved(self) -> int:
+        """Slots owed to all tenants together; never above the usable ones."""
+        return sum(share.reserve for share in self._shares.values())
+
+    def seconds_to_next_load(self, tenant: TenantId, now_s: float) -> float:
+        """Return how long a tenant has to wait before it may cause another load; 0 where it may now."""
+        missing = 1.0 - self._loads_left(tenant, now_s)
+        return max(0.0, missing * _MINUTE_S / self.share(tenant).loads_per_minute)
+
+    def charge_load(self, tenant: TenantId, now_s: float) -> None:
+        """Count a load that a tenant's request caused."""
+        self._churn[tenant] = _Churn(self._loads_left(tenant, now_s) - 1.0, now_s)
+        self._churn = {each: churn for each, churn in self._churn.items() if now_s - churn.counted_at_s < _MINUTE_S}
+
+    def _loads_left(self, tenant: TenantId, now_s: float) -> float:
+        rate = self.share(tenant).loads_per_minute
+        most = max(1.0, rate)
+        churn = self._churn.get(tenant)
+        if churn is None:
+            return most
+        return min(most, churn.loads_left + (now_s - churn.counted_at_s) * rate / _MINUTE_S)
+
+    def _share(self, quota: Quota) -> Share:
+        reserve = min(quota.reserve_slots, self._num_slots)
+        limit = max(1, self._num_slots // 2) if quota.limit_slots is None else quota.limit_slots
+        return Share(
+            reserve, min(max(reserve, limit), self._num_slots), quota.loads_per_minute or self._loads_per_minute
+        )

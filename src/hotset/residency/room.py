@@ -1,0 +1,79 @@
+"""Which slot a tenant's version may take: the rules of reserve, limit and lending, and nothing else. Pure."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from hotset.core.ids import EngineName, TenantId
+from hotset.residency.accounts import Accounts
+from hotset.residency.slots import Slot, SlotState
+
+#: The worth of a version's place: of two idle ones the lesser goes.
+Worth = Callable[[EngineName], float]
+
+
+def num_held(slots: Sequence[Slot]) -> Counter[TenantId]:
+    """Return how many slots are charged to each tenant."""
+    return Counter(slot.account for slot in slots if slot.account is not None)
+
+
+def find_room(slots: Sequence[Slot], accounts: Accounts, tenant: TenantId, worth: Worth) -> Slot | None:
+    """Return the slot that a tenant's next version takes, or None where it may have none now.
+
+    The slot is empty, or emptying for nobody, or hot and idle, or, for a tenant below its reserve, hot and lent and
+    busy, or closing for nobody. No slot of a tenant at or under its reserve is ever among them, but the asking one's.
+
+    Args:
+        slots: All slots of the worker.
+        accounts: What tenants are owed and may hold.
+        tenant: Who asks.
+        worth: Of the version in a slot.
+    """
+    held = num_held(slots)
+    share = accounts.share(tenant)
+    is_owed, may_take = held[tenant] < share.reserve, held[tenant] < share.limit
+    if (free := _free(slots, tenant if not may_take else None)) is not None:
+        return free
+
+    def excess(other: TenantId | None) -> int:
+        return 0 if other is None else held[other] - accounts.share(other).reserve
+
+    idle = [slot for slot in slots if slot.state is SlotState.HOT and slot.num_leases == 0]
+    own = [slot for slot in idle if slot.account == tenant]
+    others = [slot for slot in idle if slot.account != tenant]
+    if is_owed:
+        candidates = [slot for slot in others if excess(slot.account) > 0] or own
+    elif may_take:
+        # Among borrowers slots go from those that borrow more to those that borrow less.
+        candidates = own + [slot for slot in others if excess(slot.account) > max(0, excess(tenant))]
+    else:
+        candidates = own
+    if candidates:
+        return min(candidates, key=lambda slot: (worth(_name(slot)), _name(slot)))
+    return _lent_and_busy(slots, tenant, excess) if is_owed else None
+
+
+def _free(slots: Sequence[Slot], charged_to: TenantId | None) -> Slot | None:
+    """Return an empty slot, or one that empties for nobody; of those charged to one tenant alone where one is given."""
+    rank = {SlotState.EMPTY: 0, SlotState.UNLOADING: 1}
+    free = [
+        slot
+        for slot in slots
+        if slot.state in rank and slot.successor is None and (charged_to is None or slot.account == charged_to)
+    ]
+    return min(free, key=lambda slot: (rank[slot.state], slot.index), default=None)
+
+
+def _lent_and_busy(slots: Sequence[Slot], tenant: TenantId, excess: Callable[[TenantId | None], int]) -> Slot | None:
+    """Return the slot that is back soonest: one that closes already, else the least leased of who borrows most."""
+    for slot in slots:
+        if slot.state is SlotState.CLOSING and slot.successor is None:
+            return slot
+    lent = [
+        slot for slot in slots if slot.state is SlotState.HOT and slot.account != tenant and excess(slot.account) > 0
+    ]
+    return min(lent, key=lambda slot: (-excess(slot.account), slot.num_leases, slot.index), default=None)
+
+
+def _name(slot: Slot) -> EngineName:
+    assert slot.name is not None
+    return slot.name

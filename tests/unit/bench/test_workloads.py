@@ -102,6 +102,15 @@ def test_a_shape_near_zero_is_one_burst_and_no_overflow(family: str) -> None:
     assert Counter(round(at_s) for at_s in times).most_common(1)[0][1] > 1000
 
 
+def test_gaps_that_are_all_zero_are_one_burst() -> None:
+    one = RateWindow("p", "a", WINDOW_S, 1.0, "G", 1e-6)
+    made = servegen([one], replace(ONE_WINDOW, start_h=1 / 6, rate=0.01), random.Random(4))
+    times = {request.at_s for request in made.requests}
+    assert len(made.requests) == 6
+    assert len(times) == 1
+    assert WINDOW_S <= times.pop() < 2 * WINDOW_S
+
+
 def test_the_same_seed_gives_the_same_workload_and_another_seed_another() -> None:
     def draw(seed: int) -> Workload:
         return servegen(CLIENTS, ONE_WINDOW, random.Random(seed))

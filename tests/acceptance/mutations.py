@@ -1,7 +1,7 @@
-"""Breaks five rules on purpose, one at a time, in a copy of the source, and shows which tests notice.
+"""Breaks six rules on purpose, one at a time, in a copy of the source, and shows which tests notice.
 
 ``python -m tests.acceptance.mutations``: each mutation changes one decision, then runs the tests named for it against
-the changed copy. They must pass on the unchanged copy and fail on the changed one. Exit status 0 where all five do.
+the changed copy. They must pass on the unchanged copy and fail on the changed one. Exit status 0 where all six do.
 """
 
 import shutil
@@ -46,11 +46,19 @@ MUTATIONS = (
     ),
     Mutation(
         "I3",
-        "a slot in use may be chosen for eviction",
+        "a closing slot is unloaded while requests run in it",
         "src/hotset/residency/residency.py",
-        "if slot.state is SlotState.HOT and slot.num_leases == 0]",
-        "if slot.state is SlotState.HOT]",
+        "if slot.state is SlotState.CLOSING and slot.num_running == 0:",
+        "if slot.state is SlotState.CLOSING:",
         ("tests/unit/residency", "tests/property/test_residency_machine.py", "tests/integration/test_agent.py"),
+    ),
+    Mutation(
+        "I5",
+        "a slot inside another tenant's reserve may be taken for one's own",
+        "src/hotset/residency/room.py",
+        "candidates = [slot for slot in others if excess(slot.account) > 0] or own",
+        "candidates = others or own",
+        ("tests/unit/residency", "tests/property/test_residency_machine.py"),
     ),
     Mutation(
         "I6",

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
+from hotset.bench.replay_hotset import HotsetResidency
 from hotset.bench.workloads import Workload
 
 
@@ -160,6 +161,7 @@ POLICIES: Mapping[str, PolicyMaker] = {
     LRU: lambda workload, num_slots: Lru(num_slots),
     "top-k": lambda workload, num_slots: StaticTopK(_adapters(workload), num_slots),
     "decayed-lfu": lambda workload, num_slots: DecayedLfu(num_slots),
+    "hotset": lambda workload, num_slots: HotsetResidency(frozenset(_adapters(workload)), num_slots),
     BELADY: lambda workload, num_slots: Belady(_adapters(workload), num_slots),
 }
 

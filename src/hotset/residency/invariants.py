@@ -42,5 +42,6 @@ def check(state: State) -> None:
     assert all(count == 1 for count in promised.values()), f"promised twice: {promised}"
     running = {lease.name for lease in state.leases.values() if lease.running and lease.slot is not None}
     assert len(running) <= len(state.slots), f"I4: {len(running)} versions run in {len(state.slots)} slots"
+    state.warm.check()
     in_slots = {slot.name for slot in state.slots if slot.state in _HOLDS}
     assert in_slots <= set(state.warm), f"I12: hot without files: {in_slots - set(state.warm)}"

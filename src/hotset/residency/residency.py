@@ -9,6 +9,7 @@ re-derives every total.
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from typing import assert_never
 
 from hotset.core.errors import (
@@ -20,7 +21,6 @@ from hotset.core.errors import (
 )
 from hotset.core.ids import EngineName, RequestId, TenantId
 from hotset.core.quotas import DEFAULT_QUOTA, Quota
-from hotset.residency import warm
 from hotset.residency.accounts import Accounts
 from hotset.residency.events import (
     Cause,
@@ -45,7 +45,8 @@ from hotset.residency.events import (
 )
 from hotset.residency.reuse import Reuse
 from hotset.residency.room import find_room, num_held
-from hotset.residency.slots import Lease, Slot, SlotState, State, WarmFile
+from hotset.residency.slots import Lease, Slot, SlotState, State
+from hotset.residency.warm import WarmFiles
 
 Effects = list[Effect]
 #: Loads that a tenant may cause in a minute where its quota says nothing of it.
@@ -79,12 +80,11 @@ class Residency:
             loads_per_minute: Loads that a tenant may cause where its quota says nothing of it.
             default_quota: The quota of tenants that have none.
         """
-        self.state = State([Slot(index) for index in range(num_slots)])
+        self.state = State([Slot(index) for index in range(num_slots)], WarmFiles(warm_bytes_max))
         self.accounts = Accounts(num_slots=num_slots, loads_per_minute=loads_per_minute, default=default_quota)
         #: Evictions by (who caused it, who suffered it, why).
         self.ledger: Counter[tuple[TenantId, TenantId, Cause]] = Counter()
         self._reuse = Reuse()
-        self._warm_bytes_max = warm_bytes_max
         self._load_retry_s = load_retry_s
 
     def handle(self, event: Event, now_s: float) -> Effects:
@@ -234,19 +234,19 @@ class Residency:
             case Unloaded(_, name):
                 return self._unloaded(slot, name)
             case Lost(_, name, warm_bytes):
-                return self._lost(slot, name, warm_bytes, now_s)
+                return self._lost(slot, name, warm_bytes)
 
     def _loaded(self, slot: Slot, name: EngineName, warm_bytes: int, load_s: float, now_s: float) -> Effects:
         if slot.state is not SlotState.LOADING or slot.name != name:
             return []
-        self.state.warm[name] = WarmFile(warm_bytes, now_s)
+        self.state.warm.add(name, warm_bytes)
         self.state.load_failed_until_s.pop(name, None)
         slot.state, slot.hot_since_s, slot.load_s = SlotState.HOT, now_s, load_s
         effects: Effects = []
         if name not in self.state.permitted:  # withdrawn meanwhile; its waiters were refused then
             self._withdraw(slot, effects)
             return effects
-        return [*self._dispatch_waiters(slot), *warm.trim(self.state, self._warm_bytes_max)]
+        return [*self._dispatch_waiters(slot), *self._discard(self.state.warm.excess(self._in_use()))]
 
     def _load_failed(self, slot: Slot, name: EngineName, code: str, message: str, now_s: float) -> Effects:
         if slot.state is not SlotState.LOADING or slot.name != name:
@@ -254,7 +254,7 @@ class Residency:
         self.state.load_failed_until_s[name] = now_s + self._load_retry_s
         refusals = self._refuse_waiters(slot, code, message)
         self._empty(slot)
-        self.state.warm.pop(name, None)
+        self.state.warm.remove(name)
         # Whatever the failure left: files that did not check, or a load the engine finished after all.
         return [*refusals, Discard(name), Count()]
 
@@ -265,18 +265,18 @@ class Residency:
         successor, account = slot.successor, slot.account
         self._empty(slot)
         if name not in self.state.permitted:
-            effects.extend(warm.discard(self.state, [name]))
+            effects.extend(self._discard([name]))
         if successor is not None:
             slot.account = account
             self._start_load(slot, successor, effects)
         return effects
 
-    def _lost(self, slot: Slot, name: EngineName, warm_bytes: int, now_s: float) -> Effects:
+    def _lost(self, slot: Slot, name: EngineName, warm_bytes: int) -> Effects:
         if slot.name != name or slot.state not in (SlotState.LOADING, SlotState.UNLOADING):
             return []
         if slot.state is SlotState.LOADING:
             slot.successor = name
-            self.state.warm[name] = WarmFile(warm_bytes, now_s)
+            self.state.warm.add(name, warm_bytes)
         slot.state = SlotState.UNKNOWN
         return [Count()]
 
@@ -342,7 +342,7 @@ class Residency:
                 self._withdraw(slot, effects)
             elif slot.state is SlotState.CLOSING and slot.successor is None:
                 self._reopen(slot)
-        effects.extend(warm.discard(self.state, [name for name in self.state.warm if name not in names]))
+        effects.extend(self._discard([name for name in self.state.warm if name not in names]))
         return effects
 
     def _withdraw(self, slot: Slot, effects: Effects) -> None:
@@ -351,11 +351,10 @@ class Residency:
 
     # --- small steps -----------------------------------------------------------------------------------
 
-    def _worth(self, name: EngineName, now_s: float) -> float:
-        """Return what keeping a version is worth: what its load takes over how long it is probably not asked for."""
-        slot = self._slot_promised_to(name)
-        load_s = max(_LOAD_MIN_S, slot.load_s if slot is not None else 0.0)
-        return math.log(load_s) - self._reuse.log_seconds(name, now_s)
+    def _worth(self, slot: Slot, now_s: float) -> float:
+        """Return a hot version's worth: the logarithm of its load's seconds over those to its next use."""
+        assert slot.name is not None
+        return math.log(max(_LOAD_MIN_S, slot.load_s)) - self._reuse.log_seconds(slot.name, now_s)
 
     def _slot_promised_to(self, name: EngineName) -> Slot | None:
         return next((slot for slot in self.state.slots if slot.promised() == name), None)
@@ -378,6 +377,15 @@ class Residency:
     def _empty(self, slot: Slot) -> None:
         slot.state, slot.name, slot.successor, slot.account = SlotState.EMPTY, None, None, None
         slot.leaving, slot.load_s = "withdrawn", 0.0
+
+    def _in_use(self) -> set[EngineName | None]:
+        """Versions in slots or promised one: their files stay."""
+        return {slot.name for slot in self.state.slots} | {slot.successor for slot in self.state.slots}
+
+    def _discard(self, names: Iterable[EngineName]) -> Effects:
+        """Give up the files of those versions that nothing uses."""
+        in_use = self._in_use()
+        return [Discard(name) for name in names if name not in in_use and self.state.warm.remove(name)]
 
     def _waiters(self, slot: Slot) -> list[RequestId]:
         return [

@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from hotset.core.ids import EngineName, TenantId
+from hotset.core.ids import TenantId
 from hotset.residency.accounts import Accounts
 from hotset.residency.slots import Slot, SlotState
 
-#: The worth of a version's place: of two idle ones the lesser goes.
-Worth = Callable[[EngineName], float]
+#: The worth of what is in a slot: of two idle ones the lesser goes.
+Worth = Callable[[Slot], float]
 
 
 def num_held(slots: Sequence[Slot]) -> Counter[TenantId]:
@@ -26,7 +26,7 @@ def find_room(slots: Sequence[Slot], accounts: Accounts, tenant: TenantId, worth
         slots: All slots of the worker.
         accounts: What tenants are owed and may hold.
         tenant: Who asks.
-        worth: Of the version in a slot.
+        worth: Of what is in a slot.
     """
     held = num_held(slots)
     share = accounts.share(tenant)
@@ -48,7 +48,7 @@ def find_room(slots: Sequence[Slot], accounts: Accounts, tenant: TenantId, worth
     else:
         candidates = own
     if candidates:
-        return min(candidates, key=lambda slot: (worth(_name(slot)), _name(slot)))
+        return min(candidates, key=lambda slot: (worth(slot), slot.name or ""))
     return _lent_and_busy(slots, tenant, excess) if is_owed else None
 
 
@@ -72,8 +72,3 @@ def _lent_and_busy(slots: Sequence[Slot], tenant: TenantId, excess: Callable[[Te
         slot for slot in slots if slot.state is SlotState.HOT and slot.account != tenant and excess(slot.account) > 0
     ]
     return min(lent, key=lambda slot: (-excess(slot.account), slot.num_leases, slot.index), default=None)
-
-
-def _name(slot: Slot) -> EngineName:
-    assert slot.name is not None
-    return slot.name

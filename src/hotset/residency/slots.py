@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from hotset.core.ids import EngineName, RequestId, TenantId
 from hotset.residency.events import Cause
+from hotset.residency.warm import WarmFiles
 
 
 class SlotState(StrEnum):
@@ -83,22 +84,14 @@ class Lease:
 
 
 @dataclass(slots=True)
-class WarmFile:
-    """A version's files in the local store."""
-
-    num_bytes: int
-    used_at_s: float
-
-
-@dataclass(slots=True)
 class State:
     """Everything that `Residency` decides on."""
 
     slots: list[Slot]
+    #: Files in the local store; a superset of those of versions in slots.
+    warm: WarmFiles
     #: In order of arrival. Each with a slot agrees with that slot's `promised()`, or runs in a closing one.
     leases: dict[RequestId, Lease] = field(default_factory=dict[RequestId, Lease])
-    #: Versions with files in the local store; a superset of those in slots.
-    warm: dict[EngineName, WarmFile] = field(default_factory=dict[EngineName, WarmFile])
     #: Permitted versions whose last load failed, and until when (monotonic seconds) they are not tried again.
     load_failed_until_s: dict[EngineName, float] = field(default_factory=dict[EngineName, float])
     #: Nothing else may be requested; empty before the first `Permitted`.

@@ -71,17 +71,22 @@ class Accounts:
         """Slots owed to all tenants together; never above the usable ones."""
         return sum(share.reserve for share in self._shares.values())
 
+    def reserving(self) -> list[TenantId]:
+        """Return the tenants that are owed slots, or would be had their reserve not been cut, by name."""
+        return [tenant for tenant, share in self._shares.items() if share.reserve or tenant in self.cut]
+
     def seconds_to_next_load(self, tenant: TenantId, now_s: float) -> float:
         """Return how long a tenant has to wait before it may cause another load; 0 where it may now."""
-        missing = 1.0 - self._loads_left(tenant, now_s)
+        missing = 1.0 - self.loads_left(tenant, now_s)
         return max(0.0, missing * _MINUTE_S / self.share(tenant).loads_per_minute)
 
     def charge_load(self, tenant: TenantId, now_s: float) -> None:
         """Count a load that a tenant's request caused."""
-        self._churn[tenant] = _Churn(self._loads_left(tenant, now_s) - 1.0, now_s)
+        self._churn[tenant] = _Churn(self.loads_left(tenant, now_s) - 1.0, now_s)
         self._churn = {each: churn for each, churn in self._churn.items() if now_s - churn.counted_at_s < _MINUTE_S}
 
-    def _loads_left(self, tenant: TenantId, now_s: float) -> float:
+    def loads_left(self, tenant: TenantId, now_s: float) -> float:
+        """Return how many loads a tenant may still cause; below 1 it has to wait for the next."""
         rate = self.share(tenant).loads_per_minute
         most = max(1.0, rate)
         churn = self._churn.get(tenant)

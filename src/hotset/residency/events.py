@@ -39,6 +39,8 @@ class Loaded:
     warm_bytes: int
     #: From the effect's start to now, the fetch in it.
     load_s: float = 0.0
+    #: Bytes of the version in its slot, by the engine's own account; 0 where it does not say.
+    slot_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,6 +116,11 @@ class Residency:
         """Whether the version is in a slot and takes requests."""
         return any(slot.state is SlotState.HOT and slot.name == name for slot in self.state.slots)
 
+    def worth(self, slot: Slot, now_s: float) -> float:
+        """Return a hot version's worth: the logarithm of its load's seconds over those to its next use."""
+        assert slot.name is not None
+        return math.log(max(_LOAD_MIN_S, slot.load_s)) - self._reuse.log_seconds(slot.name, now_s)
+
     # --- requests --------------------------------------------------------------------------------------
 
     def _request(self, request: RequestId, name: EngineName | None, tenant: TenantId, now_s: float) -> Effects:
@@ -156,7 +161,7 @@ class Residency:
                 Refuse(request, SlotsFullError.code, "The adapter makes room for another; try again shortly.")
             )
             return None
-        slot = find_room(self.state.slots, self.accounts, tenant, lambda each: self._worth(each, now_s))
+        slot = find_room(self.state.slots, self.accounts, tenant, lambda each: self.worth(each, now_s))
         if slot is None:
             held, limit = num_held(self.state.slots)[tenant], self.accounts.share(tenant).limit
             message = (
@@ -227,8 +232,8 @@ class Residency:
 
     def _answered(self, slot: Slot, event: Loaded | LoadFailed | Unloaded | Lost, now_s: float) -> Effects:
         match event:
-            case Loaded(_, name, warm_bytes, load_s):
-                return self._loaded(slot, name, warm_bytes, load_s, now_s)
+            case Loaded():
+                return self._loaded(slot, event, now_s)
             case LoadFailed(_, name, code, message):
                 return self._load_failed(slot, name, code, message, now_s)
             case Unloaded(_, name):
@@ -236,12 +241,14 @@ class Residency:
             case Lost(_, name, warm_bytes):
                 return self._lost(slot, name, warm_bytes)
 
-    def _loaded(self, slot: Slot, name: EngineName, warm_bytes: int, load_s: float, now_s: float) -> Effects:
+    def _loaded(self, slot: Slot, event: Loaded, now_s: float) -> Effects:
+        name = event.name
         if slot.state is not SlotState.LOADING or slot.name != name:
             return []
-        self.state.warm.add(name, warm_bytes)
+        self.state.warm.add(name, event.warm_bytes)
         self.state.load_failed_until_s.pop(name, None)
-        slot.state, slot.hot_since_s, slot.load_s = SlotState.HOT, now_s, load_s
+        slot.state, slot.hot_since_s = SlotState.HOT, now_s
+        slot.load_s, slot.slot_bytes = event.load_s, event.slot_bytes
         effects: Effects = []
         if name not in self.state.permitted:  # withdrawn meanwhile; its waiters were refused then
             self._withdraw(slot, effects)
@@ -351,11 +358,6 @@ class Residency:
 
     # --- small steps -----------------------------------------------------------------------------------
 
-    def _worth(self, slot: Slot, now_s: float) -> float:
-        """Return a hot version's worth: the logarithm of its load's seconds over those to its next use."""
-        assert slot.name is not None
-        return math.log(max(_LOAD_MIN_S, slot.load_s)) - self._reuse.log_seconds(slot.name, now_s)
-
     def _slot_promised_to(self, name: EngineName) -> Slot | None:
         return next((slot for slot in self.state.slots if slot.promised() == name), None)
 
@@ -376,7 +378,7 @@ class Residency:
 
     def _empty(self, slot: Slot) -> None:
         slot.state, slot.name, slot.successor, slot.account = SlotState.EMPTY, None, None, None
-        slot.leaving, slot.load_s = "withdrawn", 0.0
+        slot.leaving, slot.load_s, slot.slot_bytes = "withdrawn", 0.0, 0
 
     def _in_use(self) -> set[EngineName | None]:
         """Versions in slots or promised one: their files stay."""

@@ -46,6 +46,8 @@ class Slot:
     #: Seconds, monotonic: since when `name` is in it, and what its load took.
     hot_since_s: float = 0.0
     load_s: float = 0.0
+    #: Bytes of `name` in the engine; 0 where the engine did not say.
+    slot_bytes: int = 0
     #: Why `name` leaves; means something while closing and unloading only.
     leaving: Cause = "withdrawn"
 

@@ -1,6 +1,6 @@
 """Which versions' files are in the local store, in the order in which they came, and what they add up to."""
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, ItemsView, Iterator
 
 from hotset.core.ids import EngineName
 
@@ -21,6 +21,18 @@ class WarmFiles:
 
     def __iter__(self) -> Iterator[EngineName]:
         return iter(self._num_bytes)
+
+    def __len__(self) -> int:
+        return len(self._num_bytes)
+
+    @property
+    def total(self) -> int:
+        """Bytes of all files together."""
+        return self._total
+
+    def items(self) -> ItemsView[EngineName, int]:
+        """Return each version with its bytes."""
+        return self._num_bytes.items()
 
     def add(self, name: EngineName, num_bytes: int) -> None:
         """Take a version's files in, as the newest."""

@@ -130,6 +130,11 @@ class EngineLife:
         stream = self.engine.generate(work.generate)
         return LeaseTicket(stream, request, self._release, lane=lane, load_seconds=waited_s)
 
+    @property
+    def residency(self) -> Residency:
+        """Who is in the slots, to look at and not to touch."""
+        return self._residency
+
     def num_leases(self) -> int:
         """Requests that wait or run here."""
         return len(self._residency.state.leases)
@@ -229,7 +234,7 @@ class EngineLife:
         try:
             load = await asyncio.to_thread(self._fetch, record)
             async with asyncio.timeout(self._settings.effect_timeout_s):
-                await self.engine.load(load)
+                report = await self.engine.load(load)
         except TimeoutError:
             return Lost(slot, name, num_bytes)
         except EngineUnavailableError:
@@ -240,7 +245,7 @@ class EngineLife:
         seconds = self._clock.monotonic_s() - began_s
         self._metrics.load_done(tier, record.manifest.rank_max, seconds)
         _log.info("loaded", extra={"version": str(record.ref), "tier": tier, "seconds": round(seconds, 4)})
-        return Loaded(slot, name, num_bytes, seconds)
+        return Loaded(slot, name, num_bytes, seconds, report.slot_bytes)
 
     def _fetch(self, record: VersionRecord) -> AdapterLoad:
         """Check approval and bytes; runs on a thread."""

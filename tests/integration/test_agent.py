@@ -17,6 +17,7 @@ from hotset.core.errors import (
     ModelNotFoundError,
     ShuttingDownError,
     SlotsFullError,
+    TooManyRequestsError,
 )
 from hotset.core.ids import TenantId
 from hotset.core.messages import Failed, Finished
@@ -148,6 +149,42 @@ def test_a_spent_load_rate_refuses_and_says_when_to_come_back(tmp_path: Path) ->
         assert await world.answer("b")
 
     run(tmp_path, scenario)
+
+
+def test_the_tenant_that_was_served_less_goes_first(tmp_path: Path) -> None:
+    async def scenario(world: AgentWorld) -> None:
+        order: list[str] = []
+
+        async def ask(label: str, tenant: TenantId) -> None:
+            await world.answer("a", tenant=tenant)
+            order.append(label)
+
+        await world.answer("a", tenant=ROTATING)
+        held = await world.submit("a", tenant=ROTATING)
+        waiting = [asyncio.create_task(ask(f"rotating {number}", ROTATING)) for number in range(3)]
+        await asyncio.sleep(0)
+        waiting.append(asyncio.create_task(ask("acme", TENANT)))
+        await asyncio.sleep(0)
+        assert not order
+        await finish(held)
+        await asyncio.gather(*waiting)
+        assert order.index("acme") <= 1
+        assert order[-1] == "rotating 2"
+
+    run(tmp_path, scenario, engine_sequences_max=1)
+
+
+def test_a_queue_that_is_full_refuses(tmp_path: Path) -> None:
+    async def scenario(world: AgentWorld) -> None:
+        held = await world.submit("a")
+        waits = asyncio.create_task(world.answer("a"))
+        await asyncio.sleep(0)
+        with pytest.raises(TooManyRequestsError):
+            await world.submit("a")
+        await held.abort()
+        assert await waits
+
+    run(tmp_path, scenario, engine_sequences_max=1, waiting_max=2)
 
 
 def test_a_client_that_leaves_while_its_version_loads_leaves_no_lease(tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ _WORKER_BOUNDS: Bounds = {
     "load_timeout_s": (0.1, 3600.0),
     "effect_timeout_s": (0.1, 3600.0),
     "load_retry_s": (0.0, 3600.0),
+    "engine_sequences_max": (0, 65_536),
+    "waiting_max": (2, 1_000_000),
     "loads_per_minute": (0.01, 60_000.0),
     "restart_pause_min_s": (0.01, 600.0),
     "restart_pause_max_s": (0.01, 3600.0),

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from hotset.admission.fair_queue import FairQueue
 from hotset.core.clock import Clock
 from hotset.core.errors import (
     EngineUnavailableError,
@@ -19,15 +20,16 @@ from hotset.core.errors import (
     LoadRateExceededError,
     ModelNotFoundError,
     SlotsFullError,
+    TooManyRequestsError,
 )
 from hotset.core.ids import EngineName, RequestId, TenantId
 from hotset.core.messages import AdapterLoad, EngineFacts
 from hotset.core.ports import Lane, Work
 from hotset.core.quotas import Quota
 from hotset.core.versions import VersionRecord
+from hotset.dispatch.dispatcher import Arrived, Dispatcher
 from hotset.engines.port import Engine
 from hotset.registry.approval import check_approval
-from hotset.residency import invariants
 from hotset.residency.events import (
     Cause,
     Count,
@@ -45,19 +47,25 @@ from hotset.residency.events import (
     Quotas,
     Refuse,
     Released,
-    Requested,
     Unload,
     Unloaded,
 )
 from hotset.residency.residency import Residency
 from hotset.telemetry.metrics import Metrics
-from hotset.worker.lease_ticket import LeaseTicket
+from hotset.worker.lease_ticket import LeaseTicket, estimated_tokens
 from hotset.worker.local_store import LocalStore
 from hotset.worker.settings import WorkerSettings
 
 _log = logging.getLogger(__name__)
 _REFUSALS: dict[str, type[HotsetError]] = {
-    error.code: error for error in (SlotsFullError, LoadFailedError, ModelNotFoundError, EngineUnavailableError)
+    error.code: error
+    for error in (
+        SlotsFullError,
+        TooManyRequestsError,
+        LoadFailedError,
+        ModelNotFoundError,
+        EngineUnavailableError,
+    )
 }
 _EngineEffect = Load | Unload | Count | Discard
 
@@ -89,6 +97,8 @@ class EngineLife:
             load_retry_s=settings.load_retry_s,
             loads_per_minute=settings.loads_per_minute,
         )
+        queue = FairQueue(sequences_max=settings.engine_sequences_max or facts.num_sequences_max)
+        self._dispatcher = Dispatcher(self._residency, queue, waiting_max=settings.waiting_max)
         self._records: Mapping[EngineName, VersionRecord] = {}
         self._waiting: dict[RequestId, asyncio.Future[None]] = {}
         self._effects: asyncio.Queue[_EngineEffect] = asyncio.Queue()
@@ -110,16 +120,20 @@ class EngineLife:
         dispatched: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[request] = dispatched
         began_s = self._clock.monotonic_s()
-        self._metrics.lookup(self._tier(name))
-        self._tell(Requested(request, name, work.tenant))
-        lane: Lane = "hot" if dispatched.done() else "loading"
+        tier = self._tier(name)
+        self._metrics.lookup(tier)
+        lane: Lane = "hot" if tier == "hot" else "loading"
+        num_sequences = work.generate.n * len(work.generate.prompts or (None,))
+        self._tell(Arrived(request, name, work.tenant, estimated_tokens(work.generate), num_sequences))
         try:
-            if lane == "loading":
+            if not dispatched.done():
                 async with asyncio.timeout(self._settings.load_timeout_s):
                     await dispatched
             dispatched.result()
         except TimeoutError as error:
             self._tell(Released(request))
+            if lane == "hot":
+                raise TooManyRequestsError("The request's turn did not come in time.") from error
             raise LoadFailedError("The adapter was not ready in time.") from error
         except asyncio.CancelledError:
             self._tell(Released(request))
@@ -128,7 +142,7 @@ class EngineLife:
             self._waiting.pop(request, None)
         waited_s = self._clock.monotonic_s() - began_s
         stream = self.engine.generate(work.generate)
-        return LeaseTicket(stream, request, self._release, lane=lane, load_seconds=waited_s)
+        return LeaseTicket(stream, request, self._dispatcher.served, self._release, lane=lane, load_seconds=waited_s)
 
     @property
     def residency(self) -> Residency:
@@ -161,10 +175,10 @@ class EngineLife:
 
     # --- residency -------------------------------------------------------------------------------------
 
-    def _tell(self, event: Event) -> None:
-        effects = self._residency.handle(event, self._clock.monotonic_s())
+    def _tell(self, event: Arrived | Event) -> None:
+        effects = self._dispatcher.handle(event, self._clock.monotonic_s())
         if self._settings.check_invariants:
-            invariants.check(self._residency.state)
+            self._dispatcher.check()
         if self._residency.state.leases:
             self._idle.clear()
         else:

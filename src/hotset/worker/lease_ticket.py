@@ -1,11 +1,31 @@
 """A request's ticket: the lease at residency and the stream at the engine, ended together."""
 
 from collections.abc import Callable
+from typing import Protocol
 
 from hotset.core.ids import RequestId
-from hotset.core.messages import EngineEvent, Failed, Finished
+from hotset.core.messages import Delta, EngineEvent, Failed, Finished, Generate, Started
 from hotset.core.ports import Lane
 from hotset.engines.port import EngineStream
+
+#: Characters of a token, before the engine has counted.
+_TOKEN_CHARS = 4
+
+
+class Served(Protocol):
+    """Charges a request's tenant for prompt tokens or generated ones."""
+
+    def __call__(self, request: RequestId, *, input_tokens: int | None = None, output_tokens: int = 0) -> None:
+        """Charge the prompt's true length, or tokens generated since the last call."""
+        ...
+
+
+def estimated_tokens(generate: Generate) -> int:
+    """Return roughly how many prompt tokens a request has, at least 1."""
+    num_tokens = sum(len(message.content) // _TOKEN_CHARS for message in generate.messages or ())
+    for prompt in generate.prompts or ():
+        num_tokens += len(prompt) // _TOKEN_CHARS if isinstance(prompt, str) else len(prompt)
+    return max(1, num_tokens)
 
 
 class LeaseTicket:
@@ -15,6 +35,7 @@ class LeaseTicket:
         self,
         stream: EngineStream,
         request: RequestId,
+        served: Served,
         release: Callable[[RequestId], None],
         *,
         lane: Lane,
@@ -22,6 +43,7 @@ class LeaseTicket:
     ) -> None:
         self._stream = stream
         self._request = request
+        self._served = served
         self._release = release
         self.lane: Lane = lane
         self.load_seconds = load_seconds
@@ -29,9 +51,21 @@ class LeaseTicket:
     async def events(self) -> list[EngineEvent]:
         """Return the events that are ready, waiting for the first; an empty list after the last one."""
         events = await self._stream.events()
+        self._count(events)
         if events and isinstance(events[-1], Finished | Failed):
             self._release(self._request)
         return events
+
+    def _count(self, events: list[EngineEvent]) -> None:
+        """Charge the tenant for what the engine did."""
+        num_tokens = 0
+        for event in events:
+            if isinstance(event, Delta):
+                num_tokens += event.num_tokens
+            elif isinstance(event, Started):
+                self._served(self._request, input_tokens=event.prompt_tokens)
+        if num_tokens:
+            self._served(self._request, output_tokens=num_tokens)
 
     async def abort(self) -> None:
         """End the request in the engine and release the lease; harmless after the end."""

@@ -15,6 +15,10 @@ class WorkerSettings:
     effect_timeout_s: float = 60.0
     #: A version whose load failed is refused for this long without another try.
     load_retry_s: float = 5.0
+    #: Sequences kept in the engine at a time, so that the fair queue decides who is next; 0 is what the engine runs.
+    engine_sequences_max: int = 0
+    #: Requests that may wait for a slot or for a place in the engine; half of them of one tenant.
+    waiting_max: int = 2048
     #: Loads that one tenant's requests may cause in a minute where its quota says nothing of it.
     loads_per_minute: float = 240.0
     #: First pause before a dead engine is started again; it doubles up to the longest.

@@ -1,0 +1,147 @@
+"""Whose request goes to the engine next: the tenant that was served least, in tokens (VTC). Pure counters.
+
+A tenant's counter rises by what the engine did for it, input and output tokens weighted; of the tenants that wait, the
+one with the lowest counter goes next, its own requests in order of arrival. A tenant that comes back from idling is
+lifted to the lowest counter among those that wait, so idling saves nothing up. Two tenants that both wait all the time
+then differ by at most twice ``max(input_weight * longest input, output_weight * tokens in flight)``.
+Source: Sheng et al., Fairness in Serving Large Language Models, OSDI 2024, algorithm 2 and theorem 4.4.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from hotset.core.ids import RequestId, TenantId
+
+
+@dataclass(slots=True)
+class _Entry:
+    tenant: TenantId
+    #: What its counter was or will be charged for the prompt.
+    input_tokens: int
+    #: Sequences that it takes in the engine.
+    num_sequences: int
+
+
+class FairQueue:
+    """Requests that wait for a place in the engine, and those that have one."""
+
+    def __init__(self, *, sequences_max: int, input_weight: float = 1.0, output_weight: float = 2.0) -> None:
+        """Start empty.
+
+        Args:
+            sequences_max: What may be in the engine at a time, at least 1. A request of more goes when it is alone.
+            input_weight: What a prompt token counts.
+            output_weight: What a generated token counts; more, since each takes a step of its own.
+        """
+        assert sequences_max >= 1, sequences_max
+        self._sequences_max = sequences_max
+        self._input_weight = input_weight
+        self._output_weight = output_weight
+        #: By tenant, requests in order of arrival; no tenant without any.
+        self._waiting: dict[TenantId, dict[RequestId, _Entry]] = {}
+        self._running: dict[RequestId, _Entry] = {}
+        #: The sum over those that run.
+        self._num_sequences = 0
+        self._counters: dict[TenantId, float] = {}
+        #: The counter of the tenant that left the queue last: where one starts that finds it empty.
+        self._left_at = 0.0
+
+    @property
+    def num_running(self) -> int:
+        """Requests that have a place in the engine."""
+        return len(self._running)
+
+    @property
+    def num_waiting(self) -> int:
+        """Requests that wait for one."""
+        return sum(map(len, self._waiting.values()))
+
+    def counter(self, tenant: TenantId) -> float:
+        """Return a tenant's weighted tokens, as lifted."""
+        return self._counters.get(tenant, 0.0)
+
+    def __contains__(self, request: RequestId) -> bool:
+        return request in self._running or any(request in entries for entries in self._waiting.values())
+
+    def enter(self, request: RequestId, tenant: TenantId, *, input_tokens: int, num_sequences: int = 1) -> None:
+        """Let a request wait; its prompt is charged when it starts."""
+        assert request not in self, f"request {request} entered twice"
+        if tenant not in self._waiting:
+            lowest = min((self.counter(other) for other in self._waiting), default=self._left_at)
+            self._counters[tenant] = max(self.counter(tenant), lowest)
+            self._waiting[tenant] = {}
+        self._waiting[tenant][request] = _Entry(tenant, input_tokens, num_sequences)
+
+    def start(self) -> list[RequestId]:
+        """Give free places to those that wait, and return who got one, in order.
+
+        The one whose turn it is may not fit; nobody overtakes it then.
+        """
+        started: list[RequestId] = []
+        while (turn := self._next()) is not None and self._fits(turn[1]):
+            request, entry = turn
+            self._take(request, entry)
+            self._running[request] = entry
+            self._num_sequences += entry.num_sequences
+            self._counters[entry.tenant] += self._input_weight * entry.input_tokens
+            started.append(request)
+        return started
+
+    def served(self, request: RequestId, *, input_tokens: int | None = None, output_tokens: int = 0) -> None:
+        """Charge what the engine did for a running request; of an unknown one nothing is charged.
+
+        Args:
+            request: The request.
+            input_tokens: The true length of its prompt, in place of the one it entered with.
+            output_tokens: Tokens generated since the last call.
+        """
+        entry = self._running.get(request)
+        if entry is None:
+            return
+        charge = self._output_weight * output_tokens
+        if input_tokens is not None:
+            charge += self._input_weight * (input_tokens - entry.input_tokens)
+            entry.input_tokens = input_tokens
+        self._counters[entry.tenant] += charge
+
+    def leave(self, request: RequestId) -> None:
+        """Let go of a request, running or waiting; unknown ones are ignored."""
+        if (entry := self._running.pop(request, None)) is not None:
+            self._num_sequences -= entry.num_sequences
+            return
+        for entries in self._waiting.values():
+            if request in entries:
+                self._take(request, entries[request])
+                return
+
+    def clear(self) -> None:
+        """Forget every request, as the engine is gone; counters stay."""
+        self._waiting.clear()
+        self._running.clear()
+        self._num_sequences = 0
+
+    def check(self) -> None:
+        """Assert that the totals are right, the bound holds and every request stands in one place."""
+        total = sum(entry.num_sequences for entry in self._running.values())
+        assert self._num_sequences == total, f"{self._num_sequences} sequences counted, {total} run"
+        assert total <= self._sequences_max or len(self._running) == 1, f"{total} of {self._sequences_max} run"
+        waiting = [request for entries in self._waiting.values() for request in entries]
+        assert all(self._waiting.values()), "a tenant waits with nothing"
+        assert max(Counter([*waiting, *self._running]).values(), default=1) == 1, "a request stands in two places"
+
+    def _next(self) -> tuple[RequestId, _Entry] | None:
+        """Return whose turn it is."""
+        if not self._waiting:
+            return None
+        tenant = min(self._waiting, key=lambda each: (self.counter(each), each))
+        return next(iter(self._waiting[tenant].items()))
+
+    def _fits(self, entry: _Entry) -> bool:
+        return not self._running or self._num_sequences + entry.num_sequences <= self._sequences_max
+
+    def _take(self, request: RequestId, entry: _Entry) -> None:
+        """Take a request out of those that wait."""
+        del self._waiting[entry.tenant][request]
+        if not self._waiting[entry.tenant]:
+            del self._waiting[entry.tenant]
+            self._left_at = self.counter(entry.tenant)

@@ -1,0 +1,127 @@
+"""Turns what residency says of slots into admission's queue, and that queue's choice into what is dispatched.
+
+A request first has a lease on its version, then waits for a place in the engine. So what waits for a place holds its
+slot, and the fair queue never picks a request whose version is not in a slot. No policy of its own lives here.
+"""
+
+from dataclasses import dataclass
+
+from hotset.admission.fair_queue import FairQueue
+from hotset.core.errors import EngineUnavailableError, ModelNotFoundError, TooManyRequestsError
+from hotset.core.ids import EngineName, RequestId, TenantId
+from hotset.residency import invariants
+from hotset.residency.events import Dispatch, Effect, EngineGone, Event, Permitted, Refuse, Released, Requested
+from hotset.residency.residency import Residency
+
+#: Of the requests that may wait, how many may be one tenant's: one over this.
+_TENANT_SHARE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A request came in."""
+
+    request: RequestId
+    #: None for the bare base.
+    name: EngineName | None
+    tenant: TenantId
+    #: Of its prompt, as well as is known before the engine reads it.
+    input_tokens: int
+    #: That it takes in the engine.
+    num_sequences: int = 1
+
+
+class Dispatcher:
+    """Decides for one worker. Of residency's effects `Dispatch` comes later, when a place in the engine is free."""
+
+    def __init__(self, residency: Residency, queue: FairQueue, *, waiting_max: int) -> None:
+        """Put the two together.
+
+        Args:
+            residency: Of this worker, without any lease yet.
+            queue: Of this worker, empty.
+            waiting_max: Requests that may wait, for a slot or for a place; half of them of one tenant.
+        """
+        self.residency = residency
+        self.queue = queue
+        self._waiting_max = waiting_max
+        #: Requests that were not dispatched yet.
+        self._arrived: dict[RequestId, Arrived] = {}
+
+    def handle(self, event: Arrived | Event, now_s: float) -> list[Effect]:
+        """Take one event and return the effects to carry out, in order; see `Residency.handle`."""
+        match event:
+            case Arrived(request, name, tenant):
+                if self._is_full(tenant):
+                    return [Refuse(request, TooManyRequestsError.code, "")]
+                self._arrived[request] = event
+                effects = self.residency.handle(Requested(request, name, tenant), now_s)
+            case Released(request):
+                self._arrived.pop(request, None)
+                self.queue.leave(request)
+                effects = self.residency.handle(event, now_s)
+            case EngineGone():
+                effects = self.residency.handle(event, now_s)
+                effects += self._refuse_queued(frozenset(), EngineUnavailableError.code, now_s)
+                self.queue.clear()
+            case Permitted(names):
+                effects = self.residency.handle(event, now_s)
+                effects += self._refuse_queued(names | {None}, ModelNotFoundError.code, now_s)
+            case _:
+                effects = self.residency.handle(event, now_s)
+        return self._in_turn(effects)
+
+    def served(self, request: RequestId, *, input_tokens: int | None = None, output_tokens: int = 0) -> None:
+        """Charge a request's tenant for what the engine did; see `FairQueue.served`."""
+        self.queue.served(request, input_tokens=input_tokens, output_tokens=output_tokens)
+
+    def check(self) -> None:
+        """Assert the invariants of both, and that they agree on who holds what.
+
+        Raises:
+            AssertionError: they do not; the message says where.
+        """
+        invariants.check(self.residency.state)
+        self.queue.check()
+        leases = self.residency.state.leases
+        assert self._arrived.keys() <= leases.keys(), "a request waits that holds no lease"
+        in_queue = {request for request in leases if request in self.queue}
+        assert len(in_queue) == self.queue.num_running + self.queue.num_waiting, "queued without a lease"
+        assert all(leases[request].running for request in in_queue), "queued without a slot"
+
+    def _refuse_queued(self, kept: frozenset[EngineName | None], code: str, now_s: float) -> list[Effect]:
+        """Refuse those that wait for a place, their version in its slot, but for these versions."""
+        effects: list[Effect] = []
+        for request, arrived in list(self._arrived.items()):
+            if request in self.queue and arrived.name not in kept:
+                del self._arrived[request]
+                self.queue.leave(request)
+                effects += [Refuse(request, code, ""), *self.residency.handle(Released(request), now_s)]
+        return effects
+
+    def _in_turn(self, effects: list[Effect]) -> list[Effect]:
+        """Let what has its slot wait for a place; return the rest of the effects, and who may go now."""
+        rest: list[Effect] = []
+        for effect in effects:
+            match effect:
+                case Dispatch(request):
+                    arrived = self._arrived[request]
+                    self.queue.enter(
+                        request,
+                        arrived.tenant,
+                        input_tokens=arrived.input_tokens,
+                        num_sequences=arrived.num_sequences,
+                    )
+                case Refuse(request):
+                    self._arrived.pop(request, None)
+                    rest.append(effect)
+                case _:
+                    rest.append(effect)
+        started = self.queue.start()
+        for request in started:
+            del self._arrived[request]
+        return [*rest, *map(Dispatch, started)]
+
+    def _is_full(self, tenant: TenantId) -> bool:
+        own = sum(arrived.tenant == tenant for arrived in self._arrived.values())
+        return len(self._arrived) >= self._waiting_max or own * _TENANT_SHARE >= self._waiting_max

@@ -1,0 +1,193 @@
+"""The fair queue: order, lifting, charges, places, and VTC's bound on random traffic."""
+
+import random
+
+import pytest
+
+from hotset.admission.fair_queue import FairQueue
+from hotset.core.ids import RequestId, TenantId
+
+ACME, GLOBEX, INITECH = (TenantId(name) for name in ("acme", "globex", "initech"))
+
+
+class Line:
+    """A queue that is checked after every step."""
+
+    def __init__(self, sequences_max: int = 1) -> None:
+        self.queue = FairQueue(sequences_max=sequences_max)
+
+    def enter(self, *requests: str, tenant: TenantId = ACME, input_tokens: int = 10, num_sequences: int = 1) -> None:
+        for request in requests:
+            self.queue.enter(RequestId(request), tenant, input_tokens=input_tokens, num_sequences=num_sequences)
+            self.queue.check()
+
+    def start(self) -> list[str]:
+        started = self.queue.start()
+        self.queue.check()
+        return list(started)
+
+    def leave(self, request: str) -> list[str]:
+        self.queue.leave(RequestId(request))
+        self.queue.check()
+        return self.start()
+
+
+def test_one_tenants_requests_go_in_order_of_arrival() -> None:
+    line = Line()
+    line.enter("a", "b", "c")
+    assert line.start() == ["a"]
+    assert line.start() == []
+    assert line.leave("a") == ["b"]
+    assert (line.queue.num_running, line.queue.num_waiting) == (1, 1)
+
+
+def test_the_tenant_that_was_served_least_goes_next() -> None:
+    line = Line()
+    line.enter("a1", "a2", "a3")
+    assert line.start() == ["a1"]
+    line.enter("g1", "g2", tenant=GLOBEX)
+    line.queue.served(RequestId("a1"), output_tokens=5)
+    assert line.leave("a1") == ["g1"]
+    line.queue.served(RequestId("g1"), output_tokens=50)
+    assert line.leave("g1") == ["a2"]
+    assert line.leave("a2") == ["a3"]
+    assert line.leave("a3") == ["g2"]
+
+
+def test_ties_break_by_tenant() -> None:
+    line = Line()
+    line.enter("g", tenant=GLOBEX)
+    line.enter("a", tenant=ACME)
+    assert line.start() == ["a"]
+
+
+def test_output_counts_twice_and_the_prompt_once() -> None:
+    line = Line()
+    line.enter("a", input_tokens=7)
+    line.start()
+    line.queue.served(RequestId("a"), output_tokens=3)
+    assert line.queue.counter(ACME) == 7 + 2 * 3
+
+
+def test_the_prompts_true_length_replaces_the_estimate_once() -> None:
+    line = Line()
+    line.enter("a", input_tokens=7)
+    line.start()
+    line.queue.served(RequestId("a"), input_tokens=20)
+    line.queue.served(RequestId("a"), input_tokens=20)
+    assert line.queue.counter(ACME) == 20
+
+
+def test_nothing_is_charged_for_what_does_not_run() -> None:
+    line = Line()
+    line.enter("a", "b")
+    line.start()
+    line.queue.served(RequestId("b"), output_tokens=5)
+    line.queue.served(RequestId("unknown"), output_tokens=5)
+    assert line.queue.counter(ACME) == 10
+
+
+def test_idling_saves_nothing_up() -> None:
+    line = Line()
+    line.enter("g1", tenant=GLOBEX)
+    line.start()
+    line.queue.served(RequestId("g1"), output_tokens=1000)
+    line.enter("g2", "g3", tenant=GLOBEX)
+    line.enter("a1", "a2", tenant=ACME)
+    assert line.queue.counter(ACME) == line.queue.counter(GLOBEX)
+
+
+def test_who_finds_the_queue_empty_starts_where_the_last_one_left_it() -> None:
+    line = Line()
+    line.enter("g1", tenant=GLOBEX, input_tokens=100)
+    assert line.start() == ["g1"]
+    line.leave("g1")
+    line.enter("g2", tenant=GLOBEX)
+    line.start()
+    line.leave("g2")
+    line.enter("a1", tenant=ACME)
+    assert line.queue.counter(ACME) == 100
+
+
+def test_a_request_takes_as_many_places_as_it_has_sequences_and_nobody_overtakes_it() -> None:
+    line = Line(sequences_max=4)
+    line.enter("a", num_sequences=3)
+    line.enter("b", num_sequences=2)
+    line.enter("c", num_sequences=1)
+    assert line.start() == ["a"]
+    assert line.leave("a") == ["b", "c"]
+
+
+def test_a_request_of_more_sequences_than_there_are_goes_alone() -> None:
+    line = Line(sequences_max=2)
+    line.enter("a", num_sequences=5)
+    line.enter("b")
+    assert line.start() == ["a"]
+    assert line.leave("a") == ["b"]
+
+
+def test_a_waiting_request_may_leave_and_unknown_ones_are_ignored() -> None:
+    line = Line()
+    line.enter("a", "b", "c")
+    line.start()
+    assert line.leave("b") == []
+    assert line.leave("nobody") == []
+    assert line.leave("a") == ["c"]
+    assert RequestId("b") not in line.queue
+    assert RequestId("c") in line.queue
+
+
+def test_clearing_forgets_requests_and_keeps_what_was_served() -> None:
+    line = Line()
+    line.enter("a", "b")
+    line.start()
+    line.queue.clear()
+    line.queue.check()
+    assert (line.queue.num_running, line.queue.num_waiting, line.queue.counter(ACME)) == (0, 0, 10)
+
+
+def test_entering_twice_stops_at_the_assertion() -> None:
+    line = Line()
+    line.enter("a")
+    with pytest.raises(AssertionError, match="entered twice"):
+        line.enter("a")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_two_tenants_that_always_wait_are_served_alike(seed: int) -> None:
+    """VTC, theorem 4.4: the difference in service is bounded by 2 max(w_p L_input, w_q M), whatever they send."""
+    chance = random.Random(seed)
+    places, input_max, output_max = chance.randrange(1, 9), 300, 200
+    queue, number = FairQueue(sequences_max=places), 0
+    left: dict[RequestId, int] = {}
+    served = {ACME: 0.0, GLOBEX: 0.0, INITECH: 0.0}
+    sizes: dict[RequestId, tuple[TenantId, int]] = {}
+
+    def top_up(tenant: TenantId, depth: int) -> None:
+        nonlocal number
+        while sum(sizes[request][0] == tenant for request in sizes if request not in left) < depth:
+            number += 1
+            request, tokens = RequestId(f"{tenant}-{number}"), chance.randrange(1, input_max)
+            sizes[request] = (tenant, tokens)
+            queue.enter(request, tenant, input_tokens=tokens)
+
+    bound = 2 * max(1 * input_max, 2 * places * (input_max + output_max))
+    for _ in range(3000):
+        top_up(ACME, 1)
+        top_up(GLOBEX, 20)
+        if chance.random() < 0.02:
+            top_up(INITECH, 3)
+        for request in queue.start():
+            tenant, tokens = sizes[request]
+            left[request] = chance.randrange(1, output_max) if tenant == ACME else chance.randrange(1, 20)
+            served[tenant] += tokens
+        for request in list(left):
+            queue.served(request, output_tokens=1)
+            served[sizes[request][0]] += 2
+            left[request] -= 1
+            if not left[request]:
+                queue.leave(request)
+                del left[request], sizes[request]
+        queue.check()
+        assert abs(served[ACME] - served[GLOBEX]) <= bound
+    assert min(served[ACME], served[GLOBEX]) > 5000

@@ -1,0 +1,194 @@
+"""Slots and places together: what waits for a place holds its slot, and is refused where its version is withdrawn."""
+
+import random
+
+import pytest
+
+from hotset.admission.fair_queue import FairQueue
+from hotset.core.ids import EngineName, RequestId, TenantId
+from hotset.core.quotas import Quota
+from hotset.dispatch.dispatcher import Arrived, Dispatcher
+from hotset.residency.events import (
+    Dispatch,
+    Effect,
+    EngineGone,
+    Event,
+    Load,
+    Loaded,
+    LoadFailed,
+    Permitted,
+    Refuse,
+    Released,
+    Unload,
+    Unloaded,
+)
+from hotset.residency.residency import Residency
+
+ACME, GLOBEX = TenantId("acme"), TenantId("globex")
+A, B, C = (EngineName(f"hs-{letter}") for letter in "abc")
+
+
+class Worker:
+    """A dispatcher that is checked after every event."""
+
+    def __init__(self, *, num_slots: int = 2, sequences_max: int = 1, waiting_max: int = 100) -> None:
+        quota = Quota(limit_slots=num_slots)
+        residency = Residency(num_slots=num_slots, warm_bytes_max=1000, default_quota=quota)
+        self.dispatcher = Dispatcher(residency, FairQueue(sequences_max=sequences_max), waiting_max=waiting_max)
+        self.now_s = 0.0
+        self.tell(Permitted(frozenset({A, B, C})))
+
+    def tell(self, event: Arrived | Event) -> list[Effect]:
+        self.now_s += 1.0
+        effects = self.dispatcher.handle(event, self.now_s)
+        self.dispatcher.check()
+        return effects
+
+    def ask(self, request: str, name: EngineName | None, tenant: TenantId = ACME) -> list[Effect]:
+        return self.tell(Arrived(RequestId(request), name, tenant, input_tokens=10))
+
+    def release(self, request: str) -> list[Effect]:
+        return self.tell(Released(RequestId(request)))
+
+    def load(self, slot: int, name: EngineName) -> list[Effect]:
+        return self.tell(Loaded(slot, name, 1, 0.1))
+
+
+def dispatch(*requests: str) -> list[Effect]:
+    return [Dispatch(RequestId(request)) for request in requests]
+
+
+def test_a_hot_version_waits_for_a_place_in_the_engine() -> None:
+    worker = Worker()
+    assert worker.ask("a1", A) == [Load(0, A)]
+    assert worker.load(0, A) == dispatch("a1")
+    assert worker.ask("a2", A) == []
+    assert worker.ask("base", None, GLOBEX) == []
+    worker.dispatcher.served(RequestId("a1"), output_tokens=100)
+    assert worker.release("a1") == dispatch("base")
+    assert worker.release("base") == dispatch("a2")
+
+
+def test_what_waits_for_a_place_keeps_its_slot() -> None:
+    worker = Worker(num_slots=1)
+    worker.ask("base", None)
+    worker.ask("a", A)
+    assert worker.load(0, A) == []
+    (refused,) = worker.ask("b", B)
+    assert isinstance(refused, Refuse)
+    assert worker.release("base") == dispatch("a")
+    worker.release("a")
+    assert worker.ask("b2", B) == [Unload(0, A, "own")]
+
+
+def test_a_waiter_that_gives_up_frees_both() -> None:
+    worker = Worker(num_slots=1)
+    worker.ask("base", None)
+    worker.ask("a", A)
+    worker.load(0, A)
+    assert worker.release("a") == []
+    assert worker.ask("b", B) == [Unload(0, A, "own")]
+
+
+def test_a_withdrawn_version_refuses_those_that_wait_for_a_place_too() -> None:
+    """I11."""
+    worker = Worker()
+    worker.ask("base", None)
+    worker.ask("a", A)
+    worker.load(0, A)
+    worker.ask("b", B)
+    worker.load(1, B)
+    effects = worker.tell(Permitted(frozenset({B, C})))
+    assert Refuse(RequestId("a"), "model_not_found", "") in effects
+    assert Unload(0, A, "withdrawn") in effects
+    assert worker.release("base") == dispatch("b")
+
+
+def test_a_dead_engine_refuses_everybody_that_waits() -> None:
+    worker = Worker()
+    worker.ask("base", None)
+    worker.ask("a", A)
+    worker.load(0, A)
+    worker.ask("b", B)
+    refused = worker.tell(EngineGone())
+    assert {effect.request for effect in refused if isinstance(effect, Refuse)} == {"a", "b"}
+    assert {effect.code for effect in refused if isinstance(effect, Refuse)} == {"engine_unavailable"}
+
+
+def test_a_failed_load_lets_nobody_wait_on() -> None:
+    worker = Worker()
+    worker.ask("a", A)
+    assert Refuse(RequestId("a"), "load_failed", "why") in worker.tell(LoadFailed(0, A, "load_failed", "why"))
+    assert worker.release("a") == []
+
+
+def test_a_full_queue_refuses_and_one_tenant_fills_only_half_of_it() -> None:
+    worker = Worker(waiting_max=4)
+    worker.ask("runs", None)
+    assert worker.ask("w1", None) == []
+    assert worker.ask("w2", None) == []
+    assert worker.ask("w3", None) == [Refuse(RequestId("w3"), "too_many_requests", "")]
+    assert worker.ask("g1", None, GLOBEX) == []
+    assert worker.ask("g2", None, GLOBEX) == []
+    third = TenantId("initech")
+    assert worker.ask("i1", None, third) == [Refuse(RequestId("i1"), "too_many_requests", "")]
+
+
+class Traffic:
+    """Random clients and operators around a worker, and an engine that answers when it is its turn."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.worker = Worker(num_slots=2, sequences_max=2, waiting_max=12)
+        self.num_asked = 0
+        self.answered: list[RequestId] = []
+        self.running: set[RequestId] = set()
+        self.todo: list[Effect] = []
+
+    def take(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Dispatch(request):
+                    self.answered.append(request)
+                    self.running.add(request)
+                case Refuse(request):
+                    self.answered.append(request)
+                case _:
+                    self.todo.append(effect)
+
+    def ask(self) -> None:
+        self.num_asked += 1
+        name, tenant = self.chance.choice((None, A, B, C)), self.chance.choice((ACME, GLOBEX))
+        self.take(self.worker.ask(f"r{self.num_asked}", name, tenant))
+
+    def end_one(self) -> None:
+        if self.running:
+            ended = self.chance.choice(sorted(self.running))
+            self.running.discard(ended)
+            self.take(self.worker.release(ended))
+
+    def engine_turn(self) -> None:
+        match self.todo.pop(0) if self.todo else None:
+            case Load(slot, name):
+                self.take(self.worker.load(slot, name))
+            case Unload(slot, name):
+                self.take(self.worker.tell(Unloaded(slot, name)))
+            case _:
+                pass
+
+    def permit(self) -> None:
+        if self.chance.random() < 0.2:
+            self.take(self.worker.tell(Permitted(frozenset(self.chance.sample((A, B, C), 2)))))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_under_random_traffic_everybody_is_answered_once(seed: int) -> None:
+    """I8 as far as it is decided here: each request is dispatched or refused, and none twice."""
+    traffic = Traffic(seed)
+    acts = (traffic.ask, traffic.ask, traffic.end_one, traffic.engine_turn, traffic.permit)
+    for _ in range(300):
+        traffic.chance.choice(acts)()
+    while traffic.todo or traffic.running:
+        traffic.engine_turn()
+        traffic.end_one()
+    assert sorted(traffic.answered) == sorted(RequestId(f"r{number}") for number in range(1, traffic.num_asked + 1))

@@ -1,10 +1,12 @@
 """The ports between rooms that may not import each other: gateway to agent, control to snapshot holders."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from hotset.core.ids import AdapterId, Digest, KeyId, RequestId, Route, TenantId
 from hotset.core.messages import EngineEvent, Generate
+from hotset.core.residency_report import WorkerReport
 
 Lane = Literal["hot", "loading"]
 
@@ -100,5 +102,16 @@ class Cutter(Protocol):
         """End every running request that is covered, each with `RevokedError`; return how many.
 
         Called after the snapshot without what was withdrawn was applied, on the event loop's thread.
+        """
+        ...
+
+
+class ResidencyViewer(Protocol):
+    """Something that knows who is in the slots of one or several workers: an agent."""
+
+    def view_residency(self) -> Sequence[WorkerReport]:
+        """Return a report of each worker as it is at this moment; changes nothing.
+
+        Called on the event loop's thread; must return at once.
         """
         ...

@@ -21,6 +21,10 @@ _WORST_WINDOW_S = 60.0
 _LABEL_VALUES_MAX = 64
 
 
+#: Yields tier, rank (None where it is not known) and bytes of versions.
+Measure = Callable[[], Iterable[tuple[str, int | None, int]]]
+
+
 class Metrics(Collector):
     """Every metric of one process."""
 
@@ -37,6 +41,8 @@ class Metrics(Collector):
         self._load = HistogramTable(names.LOAD)
         self._lookups = CounterTable(names.LOOKUPS)
         self._evictions = CounterTable(names.EVICTIONS)
+        self._resident = GaugeTable(names.RESIDENT)
+        self._measures: list[Measure] = []
         self._worst = GaugeTable(names.WORST_TENANT)
         self._tokens = CounterTable(names.TOKENS)
         self._log_dropped = CounterTable(names.LOG_DROPPED)
@@ -85,6 +91,10 @@ class Metrics(Collector):
         """Ask this, at every scrape, how many requests are in flight."""
         self._count_in_flight = count
 
+    def measure_resident_by(self, measure: Measure) -> None:
+        """Ask this, too, at every scrape, which versions are resident and how large they are."""
+        self._measures.append(measure)
+
     def lookup(self, tier: str) -> None:
         """Count in which tier (hot, warm, cold) a request's version was found."""
         self._lookups.add((_bounded(tier, self._lookups.values, 0),))
@@ -104,6 +114,7 @@ class Metrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield every metric (called by the registry when it is scraped)."""
         self._in_flight.set(self._count_in_flight())
+        self._sum_resident()
         self._turn_worst()
         self._worst.set(max(self._worst_now, self._worst_before))
         for table in (
@@ -115,6 +126,7 @@ class Metrics(Collector):
             self._load,
             self._lookups,
             self._evictions,
+            self._resident,
             self._worst,
             self._tokens,
             self._log_dropped,
@@ -125,6 +137,15 @@ class Metrics(Collector):
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
+
+    def _sum_resident(self) -> None:
+        sums = dict.fromkeys(self._resident.values, 0.0)  # what is gone shows as 0, not as its last value
+        for measure in self._measures:
+            for tier, rank, num_bytes in measure():
+                labels = (tier, names.OTHER if rank is None else names.rank_class(rank))
+                sums[labels] = sums.get(labels, 0.0) + num_bytes
+        for labels, value in sums.items():
+            self._resident.set(value, labels)
 
     def _turn_worst(self) -> None:
         now = self._clock.monotonic_s()

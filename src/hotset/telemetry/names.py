@@ -53,7 +53,18 @@ LOAD = MetricName(
 )
 LOOKUPS = MetricName("hotset_adapter_lookups", "counter", "Requests by the tier their version was found in.", ("tier",))
 EVICTIONS = MetricName(
-    "hotset_adapter_evictions", "counter", "Versions that left a slot to make room, by cause.", ("cause",)
+    "hotset_adapter_evictions",
+    "counter",
+    "Versions that left a slot, by cause: reserve (a tenant was owed the slot), borrow, own (for another version of the "
+    "same tenant), withdrawn, orphan (its load came in after it was given up).",
+    ("cause",),
+)
+RESIDENT = MetricName(
+    "hotset_adapter_resident_bytes",
+    "gauge",
+    "Bytes of versions by tier (hot: in slots, as engines count them; warm: in local stores, those in slots too) and "
+    "by class of rank.",
+    ("tier", "rank"),
 )
 WORST_TENANT = MetricName(
     "hotset_worst_tenant_time_to_first_token_seconds",
@@ -75,6 +86,7 @@ METRICS: tuple[MetricName, ...] = (
     LOAD,
     LOOKUPS,
     EVICTIONS,
+    RESIDENT,
     WORST_TENANT,
     TOKENS,
     LOG_DROPPED,

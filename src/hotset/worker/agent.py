@@ -13,6 +13,7 @@ from hotset.core.errors import DigestMismatchError, EngineUnavailableError, Mode
 from hotset.core.ids import EngineName, engine_name
 from hotset.core.messages import EngineFacts, Inventory
 from hotset.core.ports import Ticket, Work
+from hotset.core.residency_report import WorkerReport
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.core.versions import VersionRecord
 from hotset.engines.port import Engine
@@ -20,12 +21,13 @@ from hotset.telemetry.metrics import Metrics
 from hotset.worker.engine_life import EngineLife
 from hotset.worker.local_store import LocalStore
 from hotset.worker.settings import WorkerSettings
+from hotset.worker.viewing import resident_bytes, view_worker
 
 _log = logging.getLogger(__name__)
 
 
 class LocalAgent:
-    """Implements `core.ports.Agent` and `core.snapshot.SnapshotHolder` for one base version's engine."""
+    """Implements `core.ports.Agent`, `ResidencyViewer` and `core.snapshot.SnapshotHolder` for one base's engine."""
 
     def __init__(
         self,
@@ -66,6 +68,7 @@ class LocalAgent:
         self._stopping = False
         self._changed = asyncio.Event()
         self._stop_asked = asyncio.Event()
+        metrics.measure_resident_by(lambda: resident_bytes(self._life, self._records))
 
     # --- the Agent port --------------------------------------------------------------------------------
 
@@ -110,6 +113,10 @@ class LocalAgent:
     def num_leases(self) -> int:
         """Requests that wait or run here."""
         return self._life.num_leases() if self._life else 0
+
+    def view_residency(self) -> tuple[WorkerReport]:
+        """Return who holds which slot here; see `core.ports.ResidencyViewer`."""
+        return (view_worker(self.base.name, self._life, self._clock.monotonic_s()),)
 
     async def inventory(self) -> Inventory:
         """Return what the engine holds and runs, by its own account.

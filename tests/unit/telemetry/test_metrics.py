@@ -1,9 +1,12 @@
 """Names, bounded labels, and the text a scrape gets."""
 
+from typing import get_args
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from hotset.core.ids import TenantId
+from hotset.residency.events import Cause
 from hotset.telemetry import names
 from hotset.telemetry.metrics import Metrics
 from tests.support.fake_clock import FakeClock
@@ -27,7 +30,8 @@ def everything_once(metrics: Metrics) -> None:
     metrics.count_in_flight_by(lambda: 2)
     metrics.lookup("warm")
     metrics.load_done("cold", 12, 0.3)
-    metrics.evicted("lru")
+    metrics.evicted("borrow")
+    metrics.measure_resident_by(lambda: [("hot", 12, 100)])
     metrics.log_lines_dropped(2)
 
 
@@ -112,6 +116,34 @@ def test_the_worst_time_to_first_token_is_forgotten_after_two_windows() -> None:
     assert samples(metrics)[name] == 1.0
     clock.advance(500)
     assert samples(metrics)[name] == 0.0
+
+
+def test_every_cause_of_an_eviction_is_shown_by_its_name() -> None:
+    metrics = Metrics(FakeClock())
+    causes = get_args(Cause)
+    for cause in causes:
+        metrics.evicted(cause)
+    shown = {dict(labels)["cause"] for name, labels in samples(metrics) if name == "hotset_adapter_evictions_total"}
+    assert shown == set(causes)
+    assert all(cause in names.EVICTIONS.help for cause in causes)
+
+
+def test_resident_bytes_are_summed_over_all_that_measure_and_what_is_gone_is_nought() -> None:
+    metrics = Metrics(FakeClock())
+    first = [("hot", 8, 10), ("hot", 5, 1), ("warm", 200, 3), ("warm", None, 4)]
+    metrics.measure_resident_by(lambda: first)
+    metrics.measure_resident_by(lambda: [("hot", 16, 7)])
+
+    def resident() -> dict[tuple[str, str], float]:
+        return {
+            (dict(labels)["tier"], dict(labels)["rank"]): value
+            for (name, labels), value in samples(metrics).items()
+            if name == "hotset_adapter_resident_bytes"
+        }
+
+    assert resident() == {("hot", "8"): 11, ("hot", "16"): 7, ("warm", "other"): 7}
+    first[:] = [("warm", 8, 5)]
+    assert resident() == {("hot", "8"): 0, ("hot", "16"): 7, ("warm", "other"): 0, ("warm", "8"): 5}
 
 
 def test_rank_classes_cover_every_rank() -> None:

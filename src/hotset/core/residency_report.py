@@ -1,0 +1,96 @@
+"""Who holds which slot of a worker, why, since when and what goes next: what a person on call is shown.
+
+Plain values that an agent makes and control passes on. They name versions as engines do; control, which knows the
+installation, puts `owner/name@N` in their place. Durations are seconds.
+"""
+
+import msgspec
+
+from hotset.core.ids import BaseName, EngineName, TenantId
+
+
+class SlotReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One slot at one moment."""
+
+    index: int
+    #: ``empty``, ``loading``, ``hot``, ``closing``, ``unloading`` or ``unknown``.
+    state: str
+    #: What is in it, or was last; None while it is empty.
+    version: EngineName | None = None
+    #: What is meant to be in it next; after a lost load it is `version` itself.
+    successor: EngineName | None = None
+    #: The tenant that is charged for it: for `successor` where there is one, else for `version`.
+    account: TenantId | None = None
+    #: Why `version` leaves, while it does: a cause of eviction.
+    leaving: str | None = None
+    #: Since `version` serves from it; None where it does not.
+    hot_for_s: float | None = None
+    #: What the load of `version` took; None where none was measured.
+    load_s: float | None = None
+    #: Leases of requests whose version is in the slot, and of those that wait for it to be.
+    num_running: int = 0
+    num_waiting: int = 0
+    #: The same leases by tenant.
+    users: dict[TenantId, int] = {}
+    #: Bytes of `version` in the engine; None where it did not say.
+    slot_bytes: int | None = None
+    #: What the policy holds a hot version to be worth: of two that may go the lesser goes. The natural logarithm of
+    #: its load's seconds over those until it will probably be asked for again; None where that is not known.
+    worth: float | None = None
+
+
+class NextRoom(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tenant without any slot, quota or reserve would get if it asked for another version at this moment."""
+
+    #: None: it would be refused, as all slots are in use or owed to those who hold them.
+    slot: int | None
+    #: The version that would have to go; None where the slot is free already, or on its way to be.
+    leaves: EngineName | None = None
+
+
+class TenantReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One tenant's share of a worker: those that hold a slot, are owed one, caused an eviction or suffered one."""
+
+    tenant: TenantId
+    reserve: int
+    limit: int
+    #: Slots charged to it.
+    held: int
+    #: Loads that it may still cause now, of so many a minute.
+    loads_left: float
+    loads_per_minute: float
+    #: Evictions by cause since this engine started. ``own`` counts on both sides: it gave way to itself.
+    caused: dict[str, int]
+    suffered: dict[str, int]
+
+
+class WarmReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Versions whose files are in the worker's local store, those in slots among them."""
+
+    num_versions: int
+    num_bytes: int
+    #: The largest ones, largest first.
+    largest: tuple[tuple[EngineName, int], ...]
+
+
+class ResidencyReport(msgspec.Struct, frozen=True, kw_only=True):
+    """All slots, tenants and warm versions of one engine at one moment."""
+
+    slots: tuple[SlotReport, ...]
+    next: NextRoom
+    #: In the order of their names.
+    tenants: tuple[TenantReport, ...]
+    warm: WarmReport
+    #: Tenants that are owed less here than their quota says, as all reserves together pass the slots.
+    reserves_cut: tuple[TenantId, ...]
+
+
+class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One worker."""
+
+    base: BaseName
+    #: Such as ``embedded 0.1.0``; None while none serves, and then there are no slots to speak of.
+    engine: str | None = None
+    #: Usable slots.
+    num_slots: int = 0
+    residency: ResidencyReport | None = None

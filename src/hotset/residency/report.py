@@ -1,0 +1,104 @@
+"""What a residency looks like at one moment, for people: the same rules that decide say what would go next.
+
+Nothing here changes the state, and nothing here decides.
+"""
+
+import heapq
+import math
+from collections import Counter, defaultdict
+
+from hotset.core.ids import EngineName, TenantId
+from hotset.core.residency_report import NextRoom, ResidencyReport, SlotReport, TenantReport, WarmReport
+from hotset.residency.residency import Residency
+from hotset.residency.room import find_room, num_held
+from hotset.residency.slots import Slot, SlotState
+from hotset.residency.warm import WarmFiles
+
+#: How many warm versions are named.
+LARGEST_MAX = 10
+#: Stands for any tenant without slots and quota; no tenant can be called this.
+_NEWCOMER = TenantId("")
+_SERVING = (SlotState.HOT, SlotState.CLOSING)
+_LEAVING = (SlotState.CLOSING, SlotState.UNLOADING)
+
+
+def report(residency: Residency, now_s: float, *, largest_max: int = LARGEST_MAX) -> ResidencyReport:
+    """Return who holds which slot and why, and what goes next.
+
+    Args:
+        residency: Only read.
+        now_s: Monotonic seconds, of the same clock as its events'.
+        largest_max: How many warm versions to name.
+    """
+    return ResidencyReport(
+        slots=tuple(_slot(residency, slot, now_s) for slot in residency.state.slots),
+        next=next_room(residency, now_s),
+        tenants=_tenants(residency, now_s),
+        warm=_warm(residency.state.warm, largest_max),
+        reserves_cut=residency.accounts.cut,
+    )
+
+
+def next_room(residency: Residency, now_s: float) -> NextRoom:
+    """Return the slot that a tenant without any would take now, and what would leave it."""
+
+    def worth(slot: Slot) -> float:
+        return residency.worth(slot, now_s)
+
+    slot = find_room(residency.state.slots, residency.accounts, _NEWCOMER, worth)
+    if slot is None:
+        return NextRoom(slot=None)
+    return NextRoom(slot=slot.index, leaves=slot.name if slot.state is SlotState.HOT else None)
+
+
+def _slot(residency: Residency, slot: Slot, now_s: float) -> SlotReport:
+    worth = residency.worth(slot, now_s) if slot.state is SlotState.HOT else -math.inf
+    return SlotReport(
+        index=slot.index,
+        state=slot.state.value,
+        version=slot.name,
+        successor=slot.successor,
+        account=slot.account,
+        leaving=slot.leaving if slot.state in _LEAVING else None,
+        hot_for_s=now_s - slot.hot_since_s if slot.state in _SERVING else None,
+        load_s=slot.load_s or None,
+        num_running=slot.num_running,
+        num_waiting=slot.num_leases - slot.num_running,
+        users=dict(sorted(slot.users.items())),
+        slot_bytes=slot.slot_bytes or None,
+        worth=worth if math.isfinite(worth) else None,
+    )
+
+
+def _tenants(residency: Residency, now_s: float) -> tuple[TenantReport, ...]:
+    held = num_held(residency.state.slots)
+    caused, suffered = (defaultdict[TenantId, Counter[str]](Counter) for _ in range(2))
+    for (by, of, cause), count in residency.ledger.items():
+        caused[by][cause] += count
+        suffered[of][cause] += count
+    accounts = residency.accounts
+    shown = {*held, *accounts.reserving(), *caused, *suffered}
+    return tuple(
+        TenantReport(
+            tenant=tenant,
+            reserve=accounts.share(tenant).reserve,
+            limit=accounts.share(tenant).limit,
+            held=held[tenant],
+            loads_left=accounts.loads_left(tenant, now_s),
+            loads_per_minute=accounts.share(tenant).loads_per_minute,
+            caused=dict(sorted(caused[tenant].items())),
+            suffered=dict(sorted(suffered[tenant].items())),
+        )
+        for tenant in sorted(shown)
+    )
+
+
+def _warm(warm: WarmFiles, largest_max: int) -> WarmReport:
+    largest = heapq.nsmallest(largest_max, warm.items(), key=_by_size)
+    return WarmReport(num_versions=len(warm), num_bytes=warm.total, largest=tuple(largest))
+
+
+def _by_size(item: tuple[EngineName, int]) -> tuple[int, EngineName]:
+    """Order by bytes, the most first; then by name, so that reports of one state are the same."""
+    name, num_bytes = item
+    return -num_bytes, name

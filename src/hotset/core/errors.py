@@ -18,6 +18,7 @@
     ├─ AdmissionError     refused now, may be served later
     │   ├─ SlotsFullError              slots_full
     │   ├─ LoadRateExceededError       load_rate_exceeded
+    │   ├─ AdapterColdError            adapter_cold
     │   └─ TooManyRequestsError        too_many_requests
     ├─ UnavailableError   an outage
     │   ├─ EngineUnavailableError      engine_unavailable
@@ -155,6 +156,12 @@ class LoadRateExceededError(AdmissionError):
     """Your requests bring in adapters faster than your quota allows."""
 
     code = "load_rate_exceeded"
+
+
+class AdapterColdError(AdmissionError):
+    """The adapter is not ready, and its first token would come later than your budget allows."""
+
+    code = "adapter_cold"
 
 
 class TooManyRequestsError(AdmissionError):

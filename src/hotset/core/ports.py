@@ -20,6 +20,8 @@ class Work:
     key: KeyId
     route: Route
     generate: Generate
+    #: What is left of the first-token budget when this is handed over; None sets no budget.
+    budget_ms: int | None = None
 
 
 class Ticket(Protocol):
@@ -55,6 +57,7 @@ class Agent(Protocol):
         Raises:
             SlotsFullError: every slot that the tenant may take holds a version with a running lease.
             LoadRateExceededError: the tenant's requests caused as many loads as its quota allows for now.
+            AdapterColdError: the first token would come after the budget, or did not come in it.
             TooManyRequestsError: the agent holds as many requests as it may.
             LoadFailedError: the version's bytes or approval failed their check, or the engine refused them.
             EngineUnavailableError: the engine is not serving, or serves another base.

@@ -31,6 +31,7 @@ STATUSES: Mapping[type[HotsetError], int] = {
     errors.RequestTooLargeError: 413,
     errors.SlotsFullError: 429,
     errors.LoadRateExceededError: 429,
+    errors.AdapterColdError: 429,
     errors.TooManyRequestsError: 429,
     errors.EngineFailedError: 502,
     errors.LoadFailedError: 503,

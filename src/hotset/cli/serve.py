@@ -93,6 +93,7 @@ class Server:
         self.control.add_holder(self.pool)
         self.control.add_holder(self.tenant_app)
         self.control.add_cutter(self.tenant_app)
+        self.control.add_viewer(self.pool)
         return opened.first_token
 
     @contextlib.asynccontextmanager

@@ -11,6 +11,7 @@ from hotset.core.base import BaseVersion
 from hotset.core.clock import Clock
 from hotset.core.errors import DigestMismatchError, VersionRefusedError
 from hotset.core.ids import Digest
+from hotset.core.residency_report import WorkerReport
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.engines.hosted import HostedEngine
 from hotset.storage.base_files import check_base_files
@@ -31,7 +32,7 @@ def make_control(settings: Settings, folder: StateFolder, clock: Clock) -> Contr
 
 
 class EnginePool:
-    """One agent with its engine for every registered base: a snapshot holder that starts what is new."""
+    """One agent with its engine for every registered base: a holder that starts what is new, and a viewer of all."""
 
     def __init__(self, settings: Settings, folder: StateFolder, clock: Clock, metrics: Metrics) -> None:
         self._settings = settings
@@ -51,6 +52,10 @@ class EnginePool:
                 self._start(base)
         for agent in self.agents.values():
             agent.apply(snapshot)
+
+    def view_residency(self) -> list[WorkerReport]:
+        """Return who holds which slot of every worker; see `core.ports.ResidencyViewer`."""
+        return [worker for agent in self.agents.values() for worker in agent.view_residency()]
 
     async def wait_ready(self) -> list[str]:
         """Return the bases' names once an engine serves each."""

@@ -27,6 +27,7 @@ from hotset.control.routes_installation import (
     request_endpoints,
     store_endpoints,
 )
+from hotset.control.routes_residency import residency_endpoints
 from hotset.control.routes_tenancy import grant_endpoints, key_endpoints, tenant_endpoints
 from hotset.control.streaming import NDJSON_TYPE, Listening
 from hotset.core.errors import (
@@ -88,6 +89,7 @@ def admin_endpoints(control: Control, explain: Explain | None = None) -> list[En
         *installation_endpoints(control),
         *store_endpoints(control),
         *request_endpoints(explain),
+        *residency_endpoints(control),
         *base_endpoints(control),
         *tenant_endpoints(control),
         *key_endpoints(control),

@@ -24,7 +24,7 @@ from hotset.control.tenants import Tenants
 from hotset.control.tokens import Entropy, system_entropy
 from hotset.control.upkeep import Upkeep
 from hotset.core.clock import Clock
-from hotset.core.ports import Cutter
+from hotset.core.ports import Cutter, ResidencyViewer
 from hotset.core.snapshot import SnapshotHolder
 from hotset.registry.approval import reviewer_key_id
 from hotset.registry.verify import VerifyPolicy
@@ -78,6 +78,8 @@ class Control:
         self.blobs = BlobStore(folder.blobs)
         self.staging = Staging(folder.staging, settings.uploads)
         self.listening = Listening()
+        #: Who knows what is in the workers' slots; none where no server runs.
+        self.viewers: list[ResidencyViewer] = []
         self.commits = Commits(self._database, clock)
         self.bases = BaseCommands(self.commits)
         self.tenants = Tenants(self.commits)
@@ -123,3 +125,7 @@ class Control:
     def add_cutter(self, cutter: Cutter) -> None:
         """Ask an agent, too, to end running requests when something is withdrawn with `cut`."""
         self.commits.add_cutter(cutter)
+
+    def add_viewer(self, viewer: ResidencyViewer) -> None:
+        """Ask an agent, too, who is in its slots when somebody wants to see it."""
+        self.viewers.append(viewer)

@@ -55,8 +55,8 @@ LOOKUPS = MetricName("hotset_adapter_lookups", "counter", "Requests by the tier 
 EVICTIONS = MetricName(
     "hotset_adapter_evictions",
     "counter",
-    "Versions that left a slot, by cause: reserve (a tenant was owed the slot), borrow, own (for another version of the "
-    "same tenant), withdrawn, orphan (its load came in after it was given up).",
+    "Versions that left a slot, by cause: reserve (a tenant was owed it), borrow, own (for another version of the "
+    "same tenant), withdrawn, orphan (its load came in too late).",
     ("cause",),
 )
 RESIDENT = MetricName(

@@ -1,0 +1,83 @@
+"""What the admin API answers about slots. Durations are seconds up to now; versions are ``owner/name@N``."""
+
+from hotset.control.answers import Answer
+
+
+class SlotAnswer(Answer):
+    """One slot. A version that this installation does not know is shown by its engine name."""
+
+    index: int
+    state: str
+    version: str | None
+    successor: str | None
+    account: str | None
+    leaving: str | None
+    hot_for_s: float | None
+    load_s: float | None
+    num_running: int
+    num_waiting: int
+    users: dict[str, int]
+    slot_bytes: int | None
+    worth: float | None
+
+
+class NextAnswer(Answer):
+    """What a tenant without slots would get now."""
+
+    slot: int | None
+    leaves: str | None
+
+
+class TenantShareAnswer(Answer):
+    """One tenant's share of a worker."""
+
+    tenant: str
+    reserve: int
+    limit: int
+    held: int
+    loads_left: float
+    loads_per_minute: float
+    caused: dict[str, int]
+    suffered: dict[str, int]
+
+
+class WarmVersionAnswer(Answer):
+    """One version in a local store."""
+
+    version: str
+    bytes: int
+
+
+class WarmAnswer(Answer):
+    """A worker's local store."""
+
+    num_versions: int
+    bytes: int
+    largest: list[WarmVersionAnswer]
+
+
+class CutReserveAnswer(Answer):
+    """A reserve that does not fit the worker."""
+
+    tenant: str
+    reserve_slots: int
+    given: int
+
+
+class WorkerAnswer(Answer):
+    """One worker; without an engine it has no slots."""
+
+    base: str
+    engine: str | None
+    num_slots: int
+    slots: list[SlotAnswer]
+    next: NextAnswer | None
+    tenants: list[TenantShareAnswer]
+    warm: WarmAnswer | None
+    reserves_cut: list[CutReserveAnswer]
+
+
+class ResidencyAnswer(Answer):
+    """Every worker."""
+
+    workers: list[WorkerAnswer]

@@ -1,0 +1,123 @@
+"""``hotset residency``: who holds which slot, why, since when, and what goes next."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from hotset.cli.output import print_json, print_table, say, size
+from hotset.cli.session import Json, admin
+
+residency = typer.Typer(no_args_is_help=True, help="The engines' slots: show.")
+_SLOT_COLUMNS = (
+    "slot",
+    "state",
+    "version",
+    "charged to",
+    "hot for",
+    "load",
+    "running",
+    "waiting",
+    "used by",
+    "bytes",
+    "worth",
+)
+_TENANT_COLUMNS = ("tenant", "reserve", "limit", "held", "loads left", "loads/min", "caused", "suffered")
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    root.add_typer(residency, name="residency")
+
+
+@residency.command("show")
+def show_residency(
+    context: typer.Context,
+    base: Annotated[str | None, typer.Option(help="Of this base's worker only.")] = None,
+    json: Json = False,
+) -> None:
+    """Show who holds which slot, why, since when, and what goes next.
+
+    Needs a running server: without one there is no engine, and so no slot.
+    """
+    with admin(context) as client:
+        workers = client.get("/residency", base=base)["workers"]
+    if json:
+        print_json(workers)
+        return
+    for worker in workers:
+        _tell_worker(worker)
+    if not workers:
+        say("There is no base yet: hotset base add FOLDER.")
+
+
+def _tell_worker(worker: dict[str, Any]) -> None:
+    if worker["engine"] is None:
+        say(f"{worker['base']}: no engine serves it right now.")
+        return
+    slots, warm = worker["slots"], worker["warm"]
+    num_taken = sum(slot["state"] != "empty" for slot in slots)
+    say(f"{worker['base']} on {worker['engine']}: {num_taken} of {worker['num_slots']} slots taken.")
+    print_table(_SLOT_COLUMNS, map(_slot_row, slots), empty="It has no slots.")
+    print_table(_TENANT_COLUMNS, map(_tenant_row, worker["tenants"]), empty="No tenant holds a slot or is owed one.")
+    say(f"Next: {_next(worker['next'])}")
+    for cut in worker["reserves_cut"]:
+        say(f"Reserve of {cut['tenant']} cut to {cut['given']} of {cut['reserve_slots']}: all of them pass the slots.")
+    named = ", ".join(f"{each['version']} {size(each['bytes'])}" for each in warm["largest"])
+    say(f"Warm: {warm['num_versions']} versions, {size(warm['bytes'])}" + (f"; largest: {named}." if named else "."))
+
+
+def _slot_row(slot: dict[str, Any]) -> tuple[object, ...]:
+    state = f"{slot['state']} ({slot['leaving']})" if slot["leaving"] else slot["state"]
+    version, successor = slot["version"], slot["successor"]
+    return (
+        slot["index"],
+        state,
+        f"{version} > {successor}" if successor not in (None, version) else version,
+        slot["account"],
+        _seconds(slot["hot_for_s"]),
+        _seconds(slot["load_s"]),
+        slot["num_running"],
+        slot["num_waiting"],
+        _counts(slot["users"]),
+        None if slot["slot_bytes"] is None else size(slot["slot_bytes"]),
+        None if slot["worth"] is None else f"{slot['worth']:.2f}",
+    )
+
+
+def _tenant_row(tenant: dict[str, Any]) -> tuple[object, ...]:
+    return (
+        tenant["tenant"],
+        tenant["reserve"],
+        tenant["limit"],
+        tenant["held"],
+        f"{tenant['loads_left']:.1f}",
+        f"{tenant['loads_per_minute']:g}",
+        _counts(tenant["caused"]),
+        _counts(tenant["suffered"]),
+    )
+
+
+def _next(found: dict[str, Any]) -> str:
+    slot, leaves = found["slot"], found["leaves"]
+    if slot is None:
+        return "a tenant without slots would be refused, as every slot is in use or owed to its holder."
+    if leaves is None:
+        return f"a tenant without slots would get slot {slot}; no version has to go for it."
+    return f"a tenant without slots would get slot {slot}; {leaves} would go."
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items())
+
+
+def _seconds(seconds: float | None) -> str | None:
+    """Return a duration in the unit that suits it."""
+    if seconds is None:
+        return None
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    for unit, length_s in (("d", 86_400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * length_s:
+            return f"{seconds / length_s:.1f} {unit}"
+    return f"{seconds:.1f} s"

@@ -32,14 +32,14 @@ def report(residency: Residency, now_s: float, *, largest_max: int = LARGEST_MAX
     """
     return ResidencyReport(
         slots=tuple(_slot(residency, slot, now_s) for slot in residency.state.slots),
-        next=next_room(residency, now_s),
+        next=_next_room(residency, now_s),
         tenants=_tenants(residency, now_s),
         warm=_warm(residency.state.warm, largest_max),
         reserves_cut=residency.accounts.cut,
     )
 
 
-def next_room(residency: Residency, now_s: float) -> NextRoom:
+def _next_room(residency: Residency, now_s: float) -> NextRoom:
     """Return the slot that a tenant without any would take now, and what would leave it."""
 
     def worth(slot: Slot) -> float:

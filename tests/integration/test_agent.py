@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from hotset.core.errors import (
+    AdapterColdError,
     EngineUnavailableError,
     LoadFailedError,
     LoadRateExceededError,
@@ -185,6 +186,36 @@ def test_a_queue_that_is_full_refuses(tmp_path: Path) -> None:
         assert await waits
 
     run(tmp_path, scenario, engine_sequences_max=1, waiting_max=2)
+
+
+def test_a_budget_that_a_load_would_miss_is_refused_at_once_and_met_on_the_next_try(tmp_path: Path) -> None:
+    async def scenario(world: AgentWorld) -> None:
+        for name in "ab":
+            await world.answer(name)
+        with pytest.raises(AdapterColdError) as refused:
+            await world.submit("c", budget_ms=1)
+        assert 1 <= refused.value.retry_after_ms < 5_000
+        async with asyncio.timeout(20):
+            while world.engine_name("c") not in (await world.engines[0].inventory()).loaded:
+                await asyncio.sleep(0.01)
+        ticket = await world.submit("c", budget_ms=1_000)
+        assert ticket.lane == "hot"
+        assert text_of(await finish(ticket))
+
+    run(tmp_path, scenario, effect_timeout_s=5.0)
+
+
+def test_a_budget_that_runs_out_while_waiting_is_a_cold_refusal(tmp_path: Path) -> None:
+    async def scenario(world: AgentWorld) -> None:
+        world.quotas = {TENANT: Quota(reserve_slots=1), ROTATING: Quota(limit_slots=2)}
+        world.publish_snapshot(*world.records)
+        held = [await world.submit(name, tenant=ROTATING) for name in "bc"]
+        with pytest.raises(AdapterColdError):
+            await world.submit("a", budget_ms=300)
+        assert [text_of(await finish(ticket)) for ticket in held]
+        assert world.agent.num_leases() == 0
+
+    run(tmp_path, scenario)
 
 
 def test_a_client_that_leaves_while_its_version_loads_leaves_no_lease(tmp_path: Path) -> None:

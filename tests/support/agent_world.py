@@ -93,7 +93,9 @@ class AgentWorld:
         versions = {self.engine_name(name): self.records[name] for name in names}
         self.agent.apply(RoutingSnapshot(epoch=self.epoch, versions=versions, quotas=self.quotas))
 
-    async def submit(self, name: str | None, *, max_tokens: int = 5, tenant: TenantId = TENANT) -> Ticket:
+    async def submit(
+        self, name: str | None, *, max_tokens: int = 5, tenant: TenantId = TENANT, budget_ms: int | None = None
+    ) -> Ticket:
         self.num_requests += 1
         request = RequestId(f"req-{self.num_requests}")
         route = self.route(name)
@@ -104,7 +106,7 @@ class AgentWorld:
             sampling=Sampling(max_tokens=max_tokens),
             messages=(Message(role="user", content="hi"),),
         )
-        return await self.agent.submit(Work(request, tenant, KeyId("k"), route, generate))
+        return await self.agent.submit(Work(request, tenant, KeyId("k"), route, generate, budget_ms))
 
     async def answer(self, name: str | None, *, tenant: TenantId = TENANT) -> str:
         return text_of(await finish(await self.submit(name, tenant=tenant)))

@@ -56,6 +56,15 @@ class FairQueue:
         """Requests that wait for one."""
         return sum(map(len, self._waiting.values()))
 
+    def has_place(self, num_sequences: int) -> bool:
+        """Whether a request of so many sequences would go at once."""
+        return not self._waiting and (not self._running or self._num_sequences + num_sequences <= self._sequences_max)
+
+    def num_ahead(self, tenant: TenantId) -> int:
+        """Return about how many requests go before a tenant's next one: its own, and as many of each other tenant."""
+        own = len(self._waiting.get(tenant, ()))
+        return own + sum(min(len(entries), own + 1) for other, entries in self._waiting.items() if other != tenant)
+
     def counter(self, tenant: TenantId) -> float:
         """Return a tenant's weighted tokens, as lifted."""
         return self._counters.get(tenant, 0.0)

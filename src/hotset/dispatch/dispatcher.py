@@ -4,13 +4,34 @@ A request first has a lease on its version, then waits for a place in the engine
 slot, and the fair queue never picks a request whose version is not in a slot. No policy of its own lives here.
 """
 
+import math
 from dataclasses import dataclass
 
 from hotset.admission.fair_queue import FairQueue
-from hotset.core.errors import EngineUnavailableError, ModelNotFoundError, TooManyRequestsError
+from hotset.admission.first_token import NOTHING
+from hotset.core.errors import (
+    AdapterColdError,
+    EngineUnavailableError,
+    ModelNotFoundError,
+    TooManyRequestsError,
+)
 from hotset.core.ids import EngineName, RequestId, TenantId
+from hotset.dispatch.outlook import Outlook
 from hotset.residency import invariants
-from hotset.residency.events import Dispatch, Effect, EngineGone, Event, Permitted, Refuse, Released, Requested
+from hotset.residency.events import (
+    Dispatch,
+    Effect,
+    EngineGone,
+    Event,
+    Load,
+    Loaded,
+    LoadFailed,
+    Lost,
+    Permitted,
+    Refuse,
+    Released,
+    Requested,
+)
 from hotset.residency.residency import Residency
 
 #: Of the requests that may wait, how many may be one tenant's: one over this.
@@ -29,6 +50,8 @@ class Arrived:
     input_tokens: int
     #: That it takes in the engine.
     num_sequences: int = 1
+    #: What is left of its first-token budget; None sets none.
+    budget_s: float | None = None
 
 
 class Dispatcher:
@@ -44,6 +67,7 @@ class Dispatcher:
         """
         self.residency = residency
         self.queue = queue
+        self.outlook = Outlook(residency, queue)
         self._waiting_max = waiting_max
         #: Requests that were not dispatched yet.
         self._arrived: dict[RequestId, Arrived] = {}
@@ -51,29 +75,48 @@ class Dispatcher:
     def handle(self, event: Arrived | Event, now_s: float) -> list[Effect]:
         """Take one event and return the effects to carry out, in order; see `Residency.handle`."""
         match event:
-            case Arrived(request, name, tenant):
-                if self._is_full(tenant):
-                    return [Refuse(request, TooManyRequestsError.code, "")]
-                self._arrived[request] = event
-                effects = self.residency.handle(Requested(request, name, tenant), now_s)
+            case Arrived():
+                effects = self._arrive(event, now_s)
             case Released(request):
                 self._arrived.pop(request, None)
                 self.queue.leave(request)
+                self.outlook.ended(request, now_s)
                 effects = self.residency.handle(event, now_s)
             case EngineGone():
                 effects = self.residency.handle(event, now_s)
                 effects += self._refuse_queued(frozenset(), EngineUnavailableError.code, now_s)
                 self.queue.clear()
+                self.outlook.engine_gone()
             case Permitted(names):
                 effects = self.residency.handle(event, now_s)
                 effects += self._refuse_queued(names | {None}, ModelNotFoundError.code, now_s)
+            case Loaded() | LoadFailed() | Lost():
+                self.outlook.load_ended(event.name, event.load_s if isinstance(event, Loaded) else None, now_s)
+                effects = self.residency.handle(event, now_s)
             case _:
                 effects = self.residency.handle(event, now_s)
-        return self._in_turn(effects)
+        return self._in_turn(effects, now_s)
 
-    def served(self, request: RequestId, *, input_tokens: int | None = None, output_tokens: int = 0) -> None:
-        """Charge a request's tenant for what the engine did; see `FairQueue.served`."""
-        self.queue.served(request, input_tokens=input_tokens, output_tokens=output_tokens)
+    def _arrive(self, arrived: Arrived, now_s: float) -> list[Effect]:
+        """Let a request wait, or refuse it at once: the queue is full, or it would miss its budget."""
+        request = arrived.request
+        if self._is_full(arrived.tenant):
+            return [Refuse(request, TooManyRequestsError.code, "")]
+        requested = Requested(request, arrived.name, arrived.tenant)
+        outlook = self.outlook.until_first_token(arrived.name, arrived.tenant, arrived.num_sequences, now_s)
+        if arrived.budget_s is None or outlook.safe_s <= arrived.budget_s:
+            self._arrived[request] = arrived
+            return self.residency.handle(requested, now_s)
+        until_hot = self.outlook.until_hot(arrived.name, arrived.tenant, now_s)
+        if until_hot == NOTHING:
+            wait_s = outlook.expected_s - arrived.budget_s
+            return [Refuse(request, TooManyRequestsError.code, "", _milliseconds(wait_s))]
+        # Brought in all the same, so that it is there when the client comes back.
+        brought = self.residency.handle(requested, now_s)
+        if refusals := [effect for effect in brought if isinstance(effect, Refuse) and effect.request == request]:
+            return [*refusals]
+        brought += self.residency.handle(Released(request), now_s)
+        return [*brought, Refuse(request, AdapterColdError.code, "", _milliseconds(until_hot.expected_s))]
 
     def check(self) -> None:
         """Assert the invariants of both, and that they agree on who holds what.
@@ -99,7 +142,7 @@ class Dispatcher:
                 effects += [Refuse(request, code, ""), *self.residency.handle(Released(request), now_s)]
         return effects
 
-    def _in_turn(self, effects: list[Effect]) -> list[Effect]:
+    def _in_turn(self, effects: list[Effect], now_s: float) -> list[Effect]:
         """Let what has its slot wait for a place; return the rest of the effects, and who may go now."""
         rest: list[Effect] = []
         for effect in effects:
@@ -115,13 +158,21 @@ class Dispatcher:
                 case Refuse(request):
                     self._arrived.pop(request, None)
                     rest.append(effect)
+                case Load(_, name):
+                    self.outlook.load_asked(name, now_s)
+                    rest.append(effect)
                 case _:
                     rest.append(effect)
         started = self.queue.start()
         for request in started:
             del self._arrived[request]
+            self.outlook.dispatched(request, now_s)
         return [*rest, *map(Dispatch, started)]
 
     def _is_full(self, tenant: TenantId) -> bool:
         own = sum(arrived.tenant == tenant for arrived in self._arrived.values())
         return len(self._arrived) >= self._waiting_max or own * _TENANT_SHARE >= self._waiting_max
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(1, math.ceil(seconds * 1000))

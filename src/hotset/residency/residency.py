@@ -121,6 +121,10 @@ class Residency:
         assert slot.name is not None
         return math.log(max(_LOAD_MIN_S, slot.load_s)) - self._reuse.log_seconds(slot.name, now_s)
 
+    def room_for(self, tenant: TenantId, now_s: float) -> Slot | None:
+        """Return the slot that a tenant's next version would take now; changes nothing."""
+        return find_room(self.state.slots, self.accounts, tenant, lambda slot: self.worth(slot, now_s))
+
     # --- requests --------------------------------------------------------------------------------------
 
     def _request(self, request: RequestId, name: EngineName | None, tenant: TenantId, now_s: float) -> Effects:
@@ -161,7 +165,7 @@ class Residency:
                 Refuse(request, SlotsFullError.code, "The adapter makes room for another; try again shortly.")
             )
             return None
-        slot = find_room(self.state.slots, self.accounts, tenant, lambda each: self.worth(each, now_s))
+        slot = self.room_for(tenant, now_s)
         if slot is None:
             held, limit = num_held(self.state.slots)[tenant], self.accounts.share(tenant).limit
             message = (

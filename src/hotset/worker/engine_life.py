@@ -7,6 +7,7 @@ next engine's residency.
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Mapping
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -14,6 +15,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from hotset.admission.fair_queue import FairQueue
 from hotset.core.clock import Clock
 from hotset.core.errors import (
+    AdapterColdError,
+    AdmissionError,
     EngineUnavailableError,
     HotsetError,
     LoadFailedError,
@@ -61,6 +64,8 @@ _REFUSALS: dict[str, type[HotsetError]] = {
     error.code: error
     for error in (
         SlotsFullError,
+        LoadRateExceededError,
+        AdapterColdError,
         TooManyRequestsError,
         LoadFailedError,
         ModelNotFoundError,
@@ -110,6 +115,8 @@ class EngineLife:
     def permit(self, records: Mapping[EngineName, VersionRecord], quotas: Mapping[TenantId, Quota]) -> None:
         """Serve these versions from now on, and no others, under these quotas."""
         self._records = records
+        sizes = {name: sum(entry.size_bytes for entry in r.manifest.files) for name, r in records.items()}
+        self._dispatcher.outlook.sizes = sizes
         self._tell(Quotas(quotas))
         self._tell(Permitted(frozenset(records)))
 
@@ -124,16 +131,22 @@ class EngineLife:
         self._metrics.lookup(tier)
         lane: Lane = "hot" if tier == "hot" else "loading"
         num_sequences = work.generate.n * len(work.generate.prompts or (None,))
-        self._tell(Arrived(request, name, work.tenant, estimated_tokens(work.generate), num_sequences))
+        budget_s = None if work.budget_ms is None else work.budget_ms / 1000
+        input_tokens = estimated_tokens(work.generate)
+        self._tell(Arrived(request, name, work.tenant, input_tokens, num_sequences, budget_s))
         try:
             if not dispatched.done():
-                async with asyncio.timeout(self._settings.load_timeout_s):
+                async with asyncio.timeout(min(self._settings.load_timeout_s, budget_s or math.inf)):
                     await dispatched
             dispatched.result()
         except TimeoutError as error:
+            until_hot = self._dispatcher.outlook.until_hot(name, work.tenant, self._clock.monotonic_s())
             self._tell(Released(request))
             if lane == "hot":
                 raise TooManyRequestsError("The request's turn did not come in time.") from error
+            if budget_s is not None:
+                retry_after_ms = max(1, math.ceil(until_hot.expected_s * 1000))
+                raise AdapterColdError(retry_after_ms=retry_after_ms) from error
             raise LoadFailedError("The adapter was not ready in time.") from error
         except asyncio.CancelledError:
             self._tell(Released(request))
@@ -142,7 +155,23 @@ class EngineLife:
             self._waiting.pop(request, None)
         waited_s = self._clock.monotonic_s() - began_s
         stream = self.engine.generate(work.generate)
-        return LeaseTicket(stream, request, self._dispatcher.served, self._release, lane=lane, load_seconds=waited_s)
+        return LeaseTicket(stream, request, self, lane=lane, load_seconds=waited_s)
+
+    # --- the account of its tickets --------------------------------------------------------------------
+
+    def served(self, request: RequestId, *, input_tokens: int | None = None, output_tokens: int = 0) -> None:
+        """Charge the tenant for a prompt's true length, or for tokens generated."""
+        self._dispatcher.queue.served(request, input_tokens=input_tokens, output_tokens=output_tokens)
+
+    def first_token(self, request: RequestId) -> None:
+        """Learn how long prompts take."""
+        self._dispatcher.outlook.first_token(request, self._clock.monotonic_s())
+
+    def release(self, request: RequestId) -> None:
+        """End a lease."""
+        self._tell(Released(request))
+
+    # --- its tasks -------------------------------------------------------------------------------------
 
     @property
     def residency(self) -> Residency:
@@ -190,10 +219,8 @@ class EngineLife:
         match effect:
             case Dispatch(request):
                 self._settle(request, None)
-            case Refuse(request, LoadRateExceededError.code, message, retry_after_ms):
-                self._settle(request, LoadRateExceededError(message or None, retry_after_ms=retry_after_ms or 0))
-            case Refuse(request, code, message):
-                self._settle(request, _REFUSALS[code](message or None))
+            case Refuse(request, code, message, retry_after_ms):
+                self._settle(request, _refusal(code, message or None, retry_after_ms))
             case Load() | Unload() | Count() | Discard():
                 self._effects.put_nowait(effect)
 
@@ -205,9 +232,6 @@ class EngineLife:
             waiting.set_result(None)
         else:
             waiting.set_exception(refusal)
-
-    def _release(self, request: RequestId) -> None:
-        self._tell(Released(request))
 
     def _tier(self, name: EngineName | None) -> str:
         if name is None or self._residency.is_hot(name):
@@ -283,3 +307,10 @@ class EngineLife:
             await self.engine.stop()
             return None
         return Counted(frozenset(inventory.loaded))
+
+
+def _refusal(code: str, message: str | None, retry_after_ms: int | None) -> HotsetError:
+    error = _REFUSALS[code](message)
+    if isinstance(error, AdmissionError) and retry_after_ms is not None:
+        error.retry_after_ms = retry_after_ms
+    return error

@@ -1,6 +1,5 @@
 """A request's ticket: the lease at residency and the stream at the engine, ended together."""
 
-from collections.abc import Callable
 from typing import Protocol
 
 from hotset.core.ids import RequestId
@@ -12,11 +11,19 @@ from hotset.engines.port import EngineStream
 _TOKEN_CHARS = 4
 
 
-class Served(Protocol):
-    """Charges a request's tenant for prompt tokens or generated ones."""
+class LeaseAccount(Protocol):
+    """Hears what becomes of a lease."""
 
-    def __call__(self, request: RequestId, *, input_tokens: int | None = None, output_tokens: int = 0) -> None:
-        """Charge the prompt's true length, or tokens generated since the last call."""
+    def served(self, request: RequestId, *, input_tokens: int | None = None, output_tokens: int = 0) -> None:
+        """The engine read a prompt of that length, or generated tokens since the last call."""
+        ...
+
+    def first_token(self, request: RequestId) -> None:
+        """The first token came."""
+        ...
+
+    def release(self, request: RequestId) -> None:
+        """The lease ended; called again harmlessly."""
         ...
 
 
@@ -32,19 +39,12 @@ class LeaseTicket:
     """Implements `core.ports.Ticket`. The lease ends with the engine's last event or its confirmed abort."""
 
     def __init__(
-        self,
-        stream: EngineStream,
-        request: RequestId,
-        served: Served,
-        release: Callable[[RequestId], None],
-        *,
-        lane: Lane,
-        load_seconds: float,
+        self, stream: EngineStream, request: RequestId, account: LeaseAccount, *, lane: Lane, load_seconds: float
     ) -> None:
         self._stream = stream
         self._request = request
-        self._served = served
-        self._release = release
+        self._account = account
+        self._has_begun = False
         self.lane: Lane = lane
         self.load_seconds = load_seconds
 
@@ -53,7 +53,7 @@ class LeaseTicket:
         events = await self._stream.events()
         self._count(events)
         if events and isinstance(events[-1], Finished | Failed):
-            self._release(self._request)
+            self._account.release(self._request)
         return events
 
     def _count(self, events: list[EngineEvent]) -> None:
@@ -63,9 +63,12 @@ class LeaseTicket:
             if isinstance(event, Delta):
                 num_tokens += event.num_tokens
             elif isinstance(event, Started):
-                self._served(self._request, input_tokens=event.prompt_tokens)
+                self._account.served(self._request, input_tokens=event.prompt_tokens)
         if num_tokens:
-            self._served(self._request, output_tokens=num_tokens)
+            self._account.served(self._request, output_tokens=num_tokens)
+            if not self._has_begun:
+                self._has_begun = True
+                self._account.first_token(self._request)
 
     async def abort(self) -> None:
         """End the request in the engine and release the lease; harmless after the end."""
@@ -73,4 +76,4 @@ class LeaseTicket:
             await self._stream.abort()
         finally:
             # Also where the wait was cancelled: the engine has the abort in its queue, before any unload.
-            self._release(self._request)
+            self._account.release(self._request)

@@ -64,7 +64,7 @@ def test_a_hot_version_waits_for_a_place_in_the_engine() -> None:
     assert worker.load(0, A) == dispatch("a1")
     assert worker.ask("a2", A) == []
     assert worker.ask("base", None, GLOBEX) == []
-    worker.dispatcher.served(RequestId("a1"), output_tokens=100)
+    worker.dispatcher.queue.served(RequestId("a1"), output_tokens=100)
     assert worker.release("a1") == dispatch("base")
     assert worker.release("base") == dispatch("a2")
 

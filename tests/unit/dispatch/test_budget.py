@@ -1,0 +1,168 @@
+"""First-token budgets: who is let wait, who is refused at once, and with what word of when to come back."""
+
+from hotset.admission.fair_queue import FairQueue
+from hotset.core.ids import EngineName, RequestId, TenantId
+from hotset.core.quotas import Quota
+from hotset.dispatch.dispatcher import Arrived, Dispatcher
+from hotset.residency.events import (
+    Dispatch,
+    Effect,
+    EngineGone,
+    Event,
+    Load,
+    Loaded,
+    LoadFailed,
+    Permitted,
+    Quotas,
+    Refuse,
+    Released,
+    Unload,
+    Unloaded,
+)
+from hotset.residency.residency import Residency
+
+ACME, GLOBEX = TenantId("acme"), TenantId("globex")
+A, B, C, D = (EngineName(f"hs-{letter}") for letter in "abcd")
+
+
+class Worker:
+    """A worker whose loads take 2 s, prompts 0.1 s and requests 1 s; it has seen one of each."""
+
+    def __init__(self, *, num_slots: int = 4, sequences_max: int = 2) -> None:
+        residency = Residency(num_slots=num_slots, warm_bytes_max=1000, default_quota=Quota(limit_slots=num_slots))
+        self.dispatcher = Dispatcher(residency, FairQueue(sequences_max=sequences_max), waiting_max=100)
+        self.dispatcher.outlook.sizes = dict.fromkeys((A, B, C, D), 1000)
+        self.now_s = 0.0
+        self.tell(Permitted(frozenset({A, B, C, D})))
+        times = self.dispatcher.outlook.times
+        for _ in range(200):  # steady, so the safe side is the expected one
+            times.loaded("cold", 1000, 2.0)
+            times.prompt.add(0.1)
+            times.request.add(1.0)
+
+    def tell(self, event: Arrived | Event) -> list[Effect]:
+        effects = self.dispatcher.handle(event, self.now_s)
+        self.dispatcher.check()
+        return effects
+
+    def ask(
+        self, request: str, name: EngineName | None, budget_s: float | None = None, tenant: TenantId = ACME
+    ) -> list[Effect]:
+        return self.tell(Arrived(RequestId(request), name, tenant, 10, 1, budget_s))
+
+    def make_hot(self, slot: int, name: EngineName) -> None:
+        self.ask(f"warm-{name}", name)
+        self.tell(Loaded(slot, name, 10, 2.0))
+        self.now_s += 1.0
+        self.tell(Released(RequestId(f"warm-{name}")))
+
+
+def refusal(effects: list[Effect], request: str) -> Refuse:
+    (found,) = [effect for effect in effects if isinstance(effect, Refuse) and effect.request == request]
+    return found
+
+
+def test_a_cold_request_within_its_budget_waits() -> None:
+    assert Worker().ask("a", A, budget_s=2.2) == [Load(0, A)]
+
+
+def test_a_cold_request_that_would_miss_its_budget_is_refused_at_once_and_its_load_begins() -> None:
+    worker = Worker()
+    effects = worker.ask("a", A, budget_s=1.0)
+    assert effects[0] == Load(0, A)
+    refused = refusal(effects, "a")
+    assert refused.code == "adapter_cold"
+    assert refused.retry_after_ms is not None
+    assert abs(refused.retry_after_ms - 2000) <= 1
+    worker.now_s += refused.retry_after_ms / 1000
+    assert worker.tell(Loaded(0, A, 10, 2.0)) == []
+    assert worker.ask("again", A, budget_s=1.0) == [Dispatch(RequestId("again"))]
+
+
+def test_another_client_of_a_load_under_way_is_told_what_is_left_of_it() -> None:
+    worker = Worker()
+    worker.ask("a", A)
+    worker.now_s += 1.5
+    refused = refusal(worker.ask("a2", A, budget_s=0.5), "a2")
+    assert refused.retry_after_ms is not None
+    assert abs(refused.retry_after_ms - 500) <= 1
+    assert worker.ask("a3", A, budget_s=0.7) == []
+
+
+def test_a_load_waits_for_those_asked_for_before_it() -> None:
+    worker = Worker()
+    worker.ask("a", A)
+    worker.ask("b", B)
+    refused = refusal(worker.ask("c", C, budget_s=5.9), "c")
+    assert refused.retry_after_ms is not None
+    assert abs(refused.retry_after_ms - 6000) <= 2
+    assert worker.ask("d", D, budget_s=8.2) == [Load(3, D)]
+
+
+def test_without_a_budget_nobody_is_refused_for_time() -> None:
+    worker = Worker()
+    worker.ask("a", A)
+    assert worker.ask("b", B) == [Load(1, B)]
+
+
+def test_before_anything_was_seen_a_budget_is_tried() -> None:
+    residency = Residency(num_slots=1, warm_bytes_max=1000)
+    dispatcher = Dispatcher(residency, FairQueue(sequences_max=1), waiting_max=10)
+    dispatcher.handle(Permitted(frozenset({A})), 0.0)
+    assert dispatcher.handle(Arrived(RequestId("a"), A, ACME, 10, 1, 0.001), 0.0) == [Load(0, A)]
+
+
+def test_a_hot_request_behind_a_long_queue_is_told_to_come_back() -> None:
+    worker = Worker(sequences_max=1)
+    worker.make_hot(0, A)
+    for number in range(4):
+        worker.ask(f"r{number}", A)
+    refused = refusal(worker.ask("late", A, budget_s=1.0), "late")
+    assert refused.code == "too_many_requests"
+    assert refused.retry_after_ms is not None
+    assert abs(refused.retry_after_ms - 3100) <= 5
+    assert worker.ask("patient", A, budget_s=5.0) == []
+
+
+def test_a_slot_that_has_to_drain_first_counts() -> None:
+    worker = Worker(num_slots=1)
+    worker.tell(Quotas({ACME: Quota(reserve_slots=1)}))
+    worker.ask("g", B, tenant=GLOBEX)
+    worker.tell(Loaded(0, B, 10, 2.0))
+    refused = refusal(worker.ask("a", A, budget_s=2.5), "a")
+    assert refused.retry_after_ms is not None
+    assert abs(refused.retry_after_ms - 3000) <= 2
+
+
+def test_where_there_is_no_room_the_refusal_says_that() -> None:
+    worker = Worker(num_slots=1)
+    worker.ask("a", A)
+    assert refusal(worker.ask("b", B, budget_s=0.5), "b").code == "slots_full"
+
+
+def test_what_loads_and_requests_take_is_learnt_from_them() -> None:
+    worker = Worker(num_slots=1)
+    for number in range(60):
+        name = (A, B)[number % 2]
+        effects = worker.ask(f"r{number}", name)
+        if isinstance(effects[0], Unload):
+            effects = worker.tell(Unloaded(0, effects[0].name))
+        worker.now_s += 4.0
+        assert worker.tell(Loaded(0, name, 10, 4.0)) == [Dispatch(RequestId(f"r{number}"))]
+        worker.now_s += 0.5
+        worker.dispatcher.outlook.first_token(RequestId(f"r{number}"), worker.now_s)
+        worker.now_s += 2.5
+        worker.tell(Released(RequestId(f"r{number}")))
+    times = worker.dispatcher.outlook.times
+    assert abs(times.load("warm", 1000).expected_s - 4.0) < 0.05
+    assert abs(times.prompt.predict().expected_s - 0.5) < 0.05
+    assert abs(times.request.predict().expected_s - 3.0) < 0.05
+
+
+def test_a_failed_load_and_a_dead_engine_are_not_waited_for() -> None:
+    worker = Worker()
+    worker.ask("a", A)
+    worker.tell(LoadFailed(0, A, "load_failed", ""))
+    assert worker.ask("b", B, budget_s=2.2) == [Load(0, B)]
+    worker.tell(EngineGone())
+    assert worker.ask("c", C, budget_s=2.2) == [Load(0, C)]

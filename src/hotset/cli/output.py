@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 _WIDTH_OFF_TERMINAL = 200
 _UNITS = ("B", "KB", "MB", "GB", "TB")
@@ -38,7 +38,9 @@ def print_json(answer: Any) -> None:
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
     """Print rows under their columns' names, or `empty` where there is none."""
-    table = Table(*columns, box=None, pad_edge=False, header_style="bold")
+    # On a narrow terminal a long name goes on in the next line: half of one tells nobody which version it is.
+    headers = (Column(name, overflow="fold") for name in columns)
+    table = Table(*headers, box=None, pad_edge=False, header_style="bold")
     for row in rows:
         table.add_row(*(_cell(value) for value in row))
     if table.row_count:

@@ -8,32 +8,11 @@ from typing import Any
 import httpx
 import pytest
 
-from hotset.cli.main import run
 from hotset.storage.state_folder import StateFolder
 from tests.support.adapters import make_adapter, tiny_base_shape
 from tests.support.server import RunningServer, running_server, write_world
 
 Hotset = Callable[..., Any]
-
-
-@pytest.fixture
-def hotset(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Hotset]:
-    """Return what runs commands over a state folder: (status, answer or text, error text)."""
-    for name in ("HOTSET_URL", "HOTSET_TOKEN", "HOTSET_HOME", "HOTSET_CONFIG"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOTSET_ENGINE_KIND", "instant")
-
-    def over(home: Path) -> Hotset:
-        def command(*arguments: object) -> tuple[int, Any, str]:
-            capsys.readouterr()
-            status = run(["--home", str(home), *map(str, arguments)])
-            captured = capsys.readouterr()
-            out = json.loads(captured.out) if "--json" in arguments and captured.out else captured.out
-            return status, out, captured.err
-
-        return command
-
-    return over
 
 
 @pytest.fixture(scope="module")

@@ -9,19 +9,7 @@ from hotset.cli.output import print_json, print_table, say, size
 from hotset.cli.session import Json, admin
 
 residency = typer.Typer(no_args_is_help=True, help="The engines' slots: show.")
-_SLOT_COLUMNS = (
-    "slot",
-    "state",
-    "version",
-    "charged to",
-    "hot for",
-    "load",
-    "running",
-    "waiting",
-    "used by",
-    "bytes",
-    "worth",
-)
+_SLOT_COLUMNS = ("slot", "state", "version", "charged to", "hot for", "load", "leases", "used by", "bytes", "worth")
 _TENANT_COLUMNS = ("tenant", "reserve", "limit", "held", "loads left", "loads/min", "caused", "suffered")
 
 
@@ -77,8 +65,7 @@ def _slot_row(slot: dict[str, Any]) -> tuple[object, ...]:
         slot["account"],
         _seconds(slot["hot_for_s"]),
         _seconds(slot["load_s"]),
-        slot["num_running"],
-        slot["num_waiting"],
+        f"{slot['num_running']} + {slot['num_waiting']} waiting" if slot["num_waiting"] else slot["num_running"],
         _counts(slot["users"]),
         None if slot["slot_bytes"] is None else size(slot["slot_bytes"]),
         None if slot["worth"] is None else f"{slot['worth']:.2f}",

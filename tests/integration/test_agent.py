@@ -94,18 +94,30 @@ def test_more_versions_than_slots_take_turns(tmp_path: Path) -> None:
     assert 8 <= num_loads(run(tmp_path, scenario)) <= 16
 
 
-def test_leased_slots_refuse_and_a_release_frees_them(tmp_path: Path) -> None:
+def test_leased_slots_let_others_wait_and_a_release_frees_them(tmp_path: Path) -> None:
     async def scenario(world: AgentWorld) -> None:
         held = [await world.submit(name) for name in "ab"]
-        with pytest.raises(SlotsFullError):
-            await world.submit("c")
+        waits = asyncio.create_task(world.answer("c"))
         assert await world.answer(None)
+        assert not waits.done()
         await held[0].abort()
-        assert await world.answer("c")
+        assert await waits
         assert text_of(await finish(held[1]))
         assert world.agent.num_leases() == 0
 
     run(tmp_path, scenario)
+
+
+def test_who_waits_for_a_slot_in_vain_is_told_so(tmp_path: Path) -> None:
+    async def scenario(world: AgentWorld) -> None:
+        held = [await world.submit(name) for name in "ab"]
+        with pytest.raises(SlotsFullError):
+            await world.submit("c")
+        for ticket in held:
+            await ticket.abort()
+        assert world.agent.num_leases() == 0
+
+    run(tmp_path, scenario, load_timeout_s=0.3)
 
 
 def test_a_tenant_that_rotates_leaves_a_reserve_alone(tmp_path: Path) -> None:
@@ -127,12 +139,14 @@ def test_a_lent_slot_comes_back_when_what_runs_there_ends(tmp_path: Path) -> Non
         world.publish_snapshot(*world.records)
         held = [await world.submit(name, tenant=ROTATING) for name in "bc"]
         owed = asyncio.create_task(world.answer("a"))
-        with pytest.raises(SlotsFullError):
-            await world.submit("d", tenant=ROTATING)
+        await asyncio.sleep(0)
+        later = asyncio.create_task(world.answer("d", tenant=ROTATING))
+        await asyncio.sleep(0)
         assert not owed.done()
         for ticket in held:
             await ticket.abort()
         assert await owed
+        assert await later
         assert num_evictions(world, "reserve") == 1
 
     run(tmp_path, scenario)

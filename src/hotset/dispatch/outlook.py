@@ -86,11 +86,11 @@ class Outlook:
         return self.until_hot(name, tenant, now_s) + turn + self.times.prompt.predict()
 
     def _has_to_drain(self, name: EngineName, tenant: TenantId, now_s: float) -> bool:
-        """Whether the version waits, or would have to wait, for a slot in which others still run."""
+        """Whether the version waits, or would have to wait, until requests have ended in some slot."""
         slots = self._residency.state.slots
         promised = next((slot for slot in slots if slot.promised() == name), None)
         slot = promised or self._residency.room_for(tenant, now_s)
-        return slot is not None and slot.num_running > 0
+        return slot is None or slot.num_running > 0
 
     def _tier(self, name: EngineName) -> SourceTier:
         return "warm" if name in self._residency.state.warm else "cold"

@@ -20,6 +20,8 @@ class Requested:
     name: EngineName | None
     #: Who asks; a load that this causes is charged to it.
     tenant: TenantId
+    #: It has waited for long: a slot of its own tenant may be closed for it though requests run there.
+    is_impatient: bool = False
 
 
 @dataclass(frozen=True, slots=True)

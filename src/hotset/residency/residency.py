@@ -95,8 +95,8 @@ class Residency:
             now_s: Monotonic seconds; orders evictions. Ties break by engine name, so runs replay.
         """
         match event:
-            case Requested(request, name, tenant):
-                return self._request(request, name, tenant, now_s)
+            case Requested():
+                return self._request(event, now_s)
             case Released(request):
                 return self._release(request)
             case Loaded() | LoadFailed() | Unloaded() | Lost():
@@ -121,13 +121,31 @@ class Residency:
         assert slot.name is not None
         return math.log(max(_LOAD_MIN_S, slot.load_s)) - self._reuse.log_seconds(slot.name, now_s)
 
-    def room_for(self, tenant: TenantId, now_s: float) -> Slot | None:
+    def room_for(self, tenant: TenantId, now_s: float, *, is_impatient: bool = False) -> Slot | None:
         """Return the slot that a tenant's next version would take now; changes nothing."""
-        return find_room(self.state.slots, self.accounts, tenant, lambda slot: self.worth(slot, now_s))
+
+        def worth(slot: Slot) -> float:
+            return self.worth(slot, now_s)
+
+        return find_room(self.state.slots, self.accounts, tenant, worth, is_impatient=is_impatient)
+
+    def must_wait(self, requested: Requested, now_s: float) -> bool:
+        """Whether a request would be refused for want of a slot alone; changes nothing."""
+        name = requested.name
+        if name is None or name not in self.state.permitted or self._slot_promised_to(name) is not None:
+            return False
+        if self.state.load_failed_until_s.get(name, now_s) > now_s:
+            return False
+        if self._is_leaving(name):
+            return True
+        if self.accounts.seconds_to_next_load(requested.tenant, now_s) > 0:
+            return False
+        return self.room_for(requested.tenant, now_s, is_impatient=requested.is_impatient) is None
 
     # --- requests --------------------------------------------------------------------------------------
 
-    def _request(self, request: RequestId, name: EngineName | None, tenant: TenantId, now_s: float) -> Effects:
+    def _request(self, requested: Requested, now_s: float) -> Effects:
+        request, name, tenant = requested.request, requested.name, requested.tenant
         assert request not in self.state.leases, f"request {request} asked twice"
         if name is None:
             self.state.leases[request] = Lease(None, None, tenant, running=True)
@@ -140,7 +158,7 @@ class Residency:
         effects: Effects = []
         slot = self._slot_promised_to(name)
         if slot is None:
-            slot = self._make_room(request, name, tenant, now_s, effects)
+            slot = self._make_room(requested, name, now_s, effects)
             if slot is None:
                 return effects
         hot = slot.state is SlotState.HOT
@@ -151,27 +169,20 @@ class Residency:
             effects.append(Dispatch(request))
         return effects
 
-    def _make_room(
-        self, request: RequestId, name: EngineName, tenant: TenantId, now_s: float, effects: Effects
-    ) -> Slot | None:
+    def _make_room(self, requested: Requested, name: EngineName, now_s: float, effects: Effects) -> Slot | None:
         """Promise a slot to the version, or say in the effects why there is none."""
+        request, tenant = requested.request, requested.tenant
         wait_s = self.accounts.seconds_to_next_load(tenant, now_s)
         if wait_s > 0:
             effects.append(Refuse(request, LoadRateExceededError.code, "", math.ceil(wait_s * 1000)))
             return None
-        # The engine can't hold a version twice: one that is on its way out has to be out first.
-        if any(slot.name == name and slot.state in (SlotState.CLOSING, SlotState.UNKNOWN) for slot in self.state.slots):
-            effects.append(
-                Refuse(request, SlotsFullError.code, "The adapter makes room for another; try again shortly.")
-            )
+        if self._is_leaving(name):
+            effects.append(Refuse(request, SlotsFullError.code, _MAKES_ROOM))
             return None
-        slot = self.room_for(tenant, now_s)
+        slot = self.room_for(tenant, now_s, is_impatient=requested.is_impatient)
         if slot is None:
-            held, limit = num_held(self.state.slots)[tenant], self.accounts.share(tenant).limit
-            message = (
-                "Your adapters hold every slot that you may take; all of them are in use." if held >= limit else ""
-            )
-            effects.append(Refuse(request, SlotsFullError.code, message))
+            is_at_limit = num_held(self.state.slots)[tenant] >= self.accounts.share(tenant).limit
+            effects.append(Refuse(request, SlotsFullError.code, _AT_LIMIT if is_at_limit else ""))
             return None
         self.accounts.charge_load(tenant, now_s)
         self._promise(slot, name, tenant, effects)
@@ -361,6 +372,11 @@ class Residency:
         self._unload_if_done(slot, effects)
 
     # --- small steps -----------------------------------------------------------------------------------
+
+    def _is_leaving(self, name: EngineName) -> bool:
+        """Whether the version is on its way out of a slot: the engine can't hold it twice, it has to be out first."""
+        leaving = (SlotState.CLOSING, SlotState.UNKNOWN)
+        return any(slot.name == name and slot.state in leaving for slot in self.state.slots)
 
     def _slot_promised_to(self, name: EngineName) -> Slot | None:
         return next((slot for slot in self.state.slots if slot.promised() == name), None)

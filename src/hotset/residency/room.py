@@ -16,17 +16,21 @@ def num_held(slots: Sequence[Slot]) -> Counter[TenantId]:
     return Counter(slot.account for slot in slots if slot.account is not None)
 
 
-def find_room(slots: Sequence[Slot], accounts: Accounts, tenant: TenantId, worth: Worth) -> Slot | None:
+def find_room(
+    slots: Sequence[Slot], accounts: Accounts, tenant: TenantId, worth: Worth, *, is_impatient: bool = False
+) -> Slot | None:
     """Return the slot that a tenant's next version takes, or None where it may have none now.
 
     The slot is empty, or emptying for nobody, or hot and idle, or, for a tenant below its reserve, hot and lent and
-    busy, or closing for nobody. No slot of a tenant at or under its reserve is ever among them, but the asking one's.
+    busy, or closing for nobody, or, for an impatient tenant, its own and busy. No slot of a tenant at or under its
+    reserve is ever among them, but the asking one's.
 
     Args:
         slots: All slots of the worker.
         accounts: What tenants are owed and may hold.
         tenant: Who asks.
         worth: Of what is in a slot.
+        is_impatient: Whether a slot of the tenant's own may be closed though requests run there.
     """
     held = num_held(slots)
     share = accounts.share(tenant)
@@ -49,7 +53,9 @@ def find_room(slots: Sequence[Slot], accounts: Accounts, tenant: TenantId, worth
         candidates = own
     if candidates:
         return min(candidates, key=lambda slot: (worth(slot), slot.name or ""))
-    return _lent_and_busy(slots, tenant, excess) if is_owed else None
+    if is_owed and (lent := _lent_and_busy(slots, tenant, excess)) is not None:
+        return lent
+    return _own_and_busy(slots, tenant) if is_impatient else None
 
 
 def _free(slots: Sequence[Slot], charged_to: TenantId | None) -> Slot | None:
@@ -72,3 +78,12 @@ def _lent_and_busy(slots: Sequence[Slot], tenant: TenantId, excess: Callable[[Te
         slot for slot in slots if slot.state is SlotState.HOT and slot.account != tenant and excess(slot.account) > 0
     ]
     return min(lent, key=lambda slot: (-excess(slot.account), slot.num_leases, slot.index), default=None)
+
+
+def _own_and_busy(slots: Sequence[Slot], tenant: TenantId) -> Slot | None:
+    """Return the slot of a tenant that serves one version for longest; none while another of its closes already."""
+    own = [slot for slot in slots if slot.account == tenant]
+    if any(slot.state is SlotState.CLOSING for slot in own):
+        return None
+    hot = [slot for slot in own if slot.state is SlotState.HOT]
+    return min(hot, key=lambda slot: (slot.hot_since_s, slot.index), default=None)

@@ -140,6 +140,7 @@ class EngineLife:
                     await dispatched
             dispatched.result()
         except TimeoutError as error:
+            is_wanting = self._dispatcher.is_wanting(request)
             until_hot = self._dispatcher.outlook.until_hot(name, work.tenant, self._clock.monotonic_s())
             self._tell(Released(request))
             if lane == "hot":
@@ -147,6 +148,8 @@ class EngineLife:
             if budget_s is not None:
                 retry_after_ms = max(1, math.ceil(until_hot.expected_s * 1000))
                 raise AdapterColdError(retry_after_ms=retry_after_ms) from error
+            if is_wanting:
+                raise SlotsFullError from error
             raise LoadFailedError("The adapter was not ready in time.") from error
         except asyncio.CancelledError:
             self._tell(Released(request))

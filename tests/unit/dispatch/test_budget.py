@@ -134,10 +134,14 @@ def test_a_slot_that_has_to_drain_first_counts() -> None:
     assert abs(refused.retry_after_ms - 3000) <= 2
 
 
-def test_where_there_is_no_room_the_refusal_says_that() -> None:
+def test_where_there_is_no_room_what_runs_has_to_end_first_and_nothing_is_brought_in() -> None:
     worker = Worker(num_slots=1)
     worker.ask("a", A)
-    assert refusal(worker.ask("b", B, budget_s=0.5), "b").code == "slots_full"
+    effects = worker.ask("b", B, budget_s=0.5)
+    refused = refusal(effects, "b")
+    assert effects == [refused]
+    assert (refused.code, refused.retry_after_ms) == ("adapter_cold", 5000)
+    assert worker.ask("b2", B, budget_s=5.2) == []
 
 
 def test_what_loads_and_requests_take_is_learnt_from_them() -> None:

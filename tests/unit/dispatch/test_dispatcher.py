@@ -7,7 +7,7 @@ import pytest
 from hotset.admission.fair_queue import FairQueue
 from hotset.core.ids import EngineName, RequestId, TenantId
 from hotset.core.quotas import Quota
-from hotset.dispatch.dispatcher import Arrived, Dispatcher
+from hotset.dispatch.dispatcher import PATIENCE_S, Arrived, Dispatcher
 from hotset.residency.events import (
     Dispatch,
     Effect,
@@ -17,6 +17,7 @@ from hotset.residency.events import (
     Loaded,
     LoadFailed,
     Permitted,
+    Quotas,
     Refuse,
     Released,
     Unload,
@@ -69,16 +70,68 @@ def test_a_hot_version_waits_for_a_place_in_the_engine() -> None:
     assert worker.release("base") == dispatch("a2")
 
 
-def test_what_waits_for_a_place_keeps_its_slot() -> None:
+def test_what_waits_for_a_place_keeps_its_slot_and_who_wants_it_waits() -> None:
     worker = Worker(num_slots=1)
     worker.ask("base", None)
     worker.ask("a", A)
     assert worker.load(0, A) == []
-    (refused,) = worker.ask("b", B)
-    assert isinstance(refused, Refuse)
+    assert worker.ask("b", B) == []
+    assert worker.dispatcher.is_wanting(RequestId("b"))
     assert worker.release("base") == dispatch("a")
-    worker.release("a")
-    assert worker.ask("b2", B) == [Unload(0, A, "own")]
+    assert worker.release("a") == [Unload(0, A, "own")]
+    assert not worker.dispatcher.is_wanting(RequestId("b"))
+
+
+def test_all_that_want_a_version_come_along_with_the_first() -> None:
+    worker = Worker(num_slots=1, sequences_max=9)
+    worker.ask("a", A)
+    worker.load(0, A)
+    for request, name in (("b1", B), ("c1", C), ("b2", B)):
+        assert worker.ask(request, name) == []
+    assert worker.release("a") == [Unload(0, A, "own")]
+    assert worker.tell(Unloaded(0, A)) == [Load(0, B)]
+    assert worker.load(0, B) == dispatch("b1", "b2")
+    assert worker.release("b1") == []
+    assert worker.release("b2") == [Unload(0, B, "own")]
+
+
+def test_who_is_owed_a_slot_is_asked_before_those_that_came_earlier() -> None:
+    worker = Worker(num_slots=2, sequences_max=9)
+    worker.tell(Quotas({ACME: Quota(limit_slots=2), GLOBEX: Quota(reserve_slots=1)}))
+    worker.ask("a", A)
+    worker.ask("b", B)
+    worker.load(0, A)
+    worker.ask("c", C)
+    worker.now_s -= 1.0
+    assert worker.ask("g", C, GLOBEX) == []
+    assert worker.release("a") == [Unload(0, A, "reserve")]
+    assert worker.dispatcher.residency.state.slots[0].account == GLOBEX
+
+
+def test_an_impatient_request_closes_a_busy_slot_of_its_own_tenant() -> None:
+    worker = Worker(num_slots=1, sequences_max=9)
+    worker.ask("a1", A)
+    worker.load(0, A)
+    worker.ask("b", B)
+    worker.now_s += PATIENCE_S
+    assert worker.ask("a2", A) == dispatch("a2")
+    assert worker.ask("a3", A) == []
+    assert worker.release("a1") == []
+    assert worker.release("a2") == [Unload(0, A, "own")]
+    assert worker.tell(Unloaded(0, A)) == [Load(0, B)]
+    assert worker.load(0, B) == dispatch("b")
+    assert worker.release("b") == [Unload(0, B, "own")]
+
+
+def test_who_wants_a_slot_and_gives_up_or_is_withdrawn_is_forgotten() -> None:
+    worker = Worker(num_slots=1)
+    worker.ask("a", A)
+    worker.ask("b", B)
+    worker.ask("c", C)
+    assert worker.release("b") == []
+    assert worker.tell(Permitted(frozenset({A, B}))) == [Refuse(RequestId("c"), "model_not_found", "")]
+    worker.load(0, A)
+    assert worker.release("a") == []
 
 
 def test_a_waiter_that_gives_up_frees_both() -> None:
@@ -110,8 +163,9 @@ def test_a_dead_engine_refuses_everybody_that_waits() -> None:
     worker.ask("a", A)
     worker.load(0, A)
     worker.ask("b", B)
+    worker.ask("c", C)
     refused = worker.tell(EngineGone())
-    assert {effect.request for effect in refused if isinstance(effect, Refuse)} == {"a", "b"}
+    assert {effect.request for effect in refused if isinstance(effect, Refuse)} == {"a", "b", "c"}
     assert {effect.code for effect in refused if isinstance(effect, Refuse)} == {"engine_unavailable"}
 
 

@@ -7,19 +7,21 @@ text that names the route it came by:
 ``pieces=5`` five deltas; ``text=abc`` each of them this text; ``stall`` nothing after the first delta until
 aborted; ``silent`` nothing at all; ``fail=engine_failed`` fails before the first delta; ``failmid=CODE`` after
 it; ``hold`` waits in `submit` until `release` or cancellation; ``load`` comes by the loading lane; ``burst`` all
-deltas at once; ``full`` is refused with slots_full; ``die`` ends without a last event; ``bug`` raises.
+deltas at once; ``full`` is refused with slots_full, to return after ``full=MS``; ``cold`` is refused with adapter_cold
+(after ``hold``, where both stand); ``die`` ends without a last event; ``bug`` raises.
 """
 
 import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
 
-from hotset.core.errors import EngineUnavailableError, LoadFailedError, SlotsFullError
+from hotset.core.errors import AdapterColdError, EngineUnavailableError, LoadFailedError, SlotsFullError
 from hotset.core.ids import RequestId
 from hotset.core.messages import Delta, EngineEvent, Failed, Finished, Started, TokenLogprob
 from hotset.core.ports import Lane, Work
 
 PROMPT_TOKENS = 7
+COLD_RETRY_AFTER_MS = 2500
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,8 @@ class ScriptedAgent:
             raise EngineUnavailableError
         if "full" in script.words:
             raise SlotsFullError(retry_after_ms=1500)
+        if "full" in script.values:
+            raise SlotsFullError(retry_after_ms=int(script.values["full"]))
         if "badload" in script.words:
             raise LoadFailedError("/secret/path hs-0123456789abcdef0123456789abcdef has wrong bytes")
         if "hold" in script.words:
@@ -121,6 +125,8 @@ class ScriptedAgent:
                 await self.release.wait()
             finally:
                 self.num_held -= 1
+        if "cold" in script.words:
+            raise AdapterColdError(retry_after_ms=COLD_RETRY_AFTER_MS)
         return ScriptedTicket(self, work, script)
 
     def is_ready(self) -> bool:

@@ -12,6 +12,7 @@ from hotset.core.errors import (
 )
 from hotset.core.ids import RequestId
 from hotset.gateway.authenticate import Caller
+from hotset.gateway.budget import NO_BUDGET, Budget
 from hotset.gateway.plane import Plane
 from hotset.routing.resolve import Resolved
 from hotset.telemetry.request_log import RequestEntry
@@ -32,6 +33,9 @@ class Account:
     caller: Caller | None = None
     bound: Resolved | None = None
     is_stream: bool = False
+    budget: Budget = NO_BUDGET
+    #: After how long the client was told to come back; None where it was not.
+    retry_after_ms: int | None = None
     #: Empty until the agent decided.
     lane: str = ""
     load_s: float = 0.0
@@ -71,6 +75,8 @@ def settle(plane: Plane, account: Account, outcome: Outcome, code: str | None) -
     """Count the request and write its line. Without an authenticated key it is counted, not logged."""
     metrics = plane.metrics
     metrics.request_ended(outcome.value, account.lane, code)
+    if outcome is Outcome.REFUSED and code is not None:
+        metrics.request_refused(code)
     caller = account.caller
     if caller is None:
         return
@@ -105,5 +111,7 @@ def settle(plane: Plane, account: Account, outcome: Outcome, code: str | None) -
             total_s=now_s - account.began_at_s,
             outcome=outcome.value,
             code=code or "",
+            budget_ms=account.budget.ms,
+            retry_after_ms=account.retry_after_ms,
         )
     )

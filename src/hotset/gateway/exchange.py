@@ -16,11 +16,12 @@ from hotset.core.ports import Ticket, Work
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.gateway.accounting import Account, outcome_of, settle
 from hotset.gateway.authenticate import Caller, Headers, authenticate
+from hotset.gateway.budget import first_token_budget
 from hotset.gateway.endpoints import Endpoint
 from hotset.gateway.outlet import Outlet, Send
 from hotset.gateway.parse import Asked
 from hotset.gateway.plane import Plane
-from hotset.gateway.problems import answer_of, event_of, problem_of
+from hotset.gateway.problems import answer_of, event_of, problem_of, retry_after_ms_of
 from hotset.gateway.relay import Relay
 from hotset.gateway.request_head import check_is_json, read_head
 from hotset.gateway.running import RunningRequest
@@ -59,6 +60,7 @@ class Exchange:
         try:
             ending = await self._ending(headers)
             outcome, code = self._outcome(ending)
+            self._account.retry_after_ms = retry_after_ms_of(ending)
             self._stop_watching()
             if ending is not None:
                 await self._break_off(ending)
@@ -98,6 +100,9 @@ class Exchange:
         account.body_at_s = plane.clock.monotonic_s()
         asked = self._endpoint.parse(body, plane.settings)
         account.is_stream = asked.stream
+        account.budget = first_token_budget(
+            head, is_stream=asked.stream, default_ms=plane.settings.first_token_budget_ms
+        )
         if plane.snapshot is not snapshot:
             snapshot = plane.snapshot
             caller = authenticate(snapshot, head.authorization, plane.clock.wall_s())
@@ -118,20 +123,23 @@ class Exchange:
         self._entered = True
 
     async def _submit(self, caller: Caller, asked: Asked, bound: Resolved) -> Ticket:
-        agent = self._plane.agents.get(bound.route.base)
+        plane, account = self._plane, self._account
+        agent = plane.agents.get(bound.route.base)
         if agent is None:
             raise EngineUnavailableError
-        request_id, tenant = self._account.request_id, caller.key.tenant
+        request_id, tenant = account.request_id, caller.key.tenant
         generate = Generate(
             request_id=request_id,
             engine_name=engine_name(bound.route),
-            cache_salt=self._plane.salts.of(tenant),
+            cache_salt=plane.salts.of(tenant),
             sampling=asked.sampling,
             messages=asked.messages,
             prompts=asked.prompts,
             n=asked.n,
         )
-        return await agent.submit(Work(request_id, tenant, caller.key.key, bound.route, generate))
+        assert account.body_at_s is not None
+        left_ms = account.budget.left_ms(account.body_at_s, plane.clock.monotonic_s())
+        return await agent.submit(Work(request_id, tenant, caller.key.key, bound.route, generate, left_ms))
 
     def _begin_answer(self, resolved_in: RoutingSnapshot) -> None:
         """Look once more at the first piece: the right to it may have been withdrawn while it was waited for."""
@@ -168,7 +176,7 @@ class Exchange:
         if self._outlet.has_begun:
             await self._outlet.write(event_of(problem), more=False)
         else:
-            status, headers, body = answer_of(error, problem)
+            status, headers, body = answer_of(error, problem, self._account.budget)
             await self._outlet.answer(status, headers, body)
 
     async def _end_ticket(self) -> None:

@@ -14,6 +14,7 @@ import msgspec
 from hotset.core import errors
 from hotset.core.errors import AdmissionError, HotsetError, UnavailableError
 from hotset.core.ids import RequestId
+from hotset.gateway.budget import NO_BUDGET, Budget
 
 #: Leaf → HTTP status, for every error that a tenant can meet.
 STATUSES: Mapping[type[HotsetError], int] = {
@@ -78,6 +79,9 @@ _FROM_ENGINE: dict[str, type[HotsetError]] = {
         errors.ShuttingDownError,
     )
 }
+#: A stock OpenAI client sleeps through the time it is told before it tries again, and its caller sees nothing of that.
+#: Up to this it may: no longer than an accepted stream is silent by default. Past it, its caller is to know at once.
+_UNSEEN_WAIT_MS_MAX = 5000
 _ENGINE_NAME = re.compile(r"hs-[0-9a-f]{8,}")
 _ENGINE_MESSAGE_CHARS_MAX = 500
 
@@ -123,31 +127,44 @@ def problem_of(error: BaseException, request_id: RequestId) -> Problem:
         detail=message,
         instance=f"urn:hotset:request:{request_id}",
         error=ErrorObject(message=message, type=_openai_type(status), param=param, code=code),
-        retry_after_ms=error.retry_after_ms if isinstance(error, AdmissionError | UnavailableError) else None,
+        retry_after_ms=retry_after_ms_of(error),
     )
 
 
-def answer_of(error: BaseException, problem: Problem) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+def answer_of(
+    error: BaseException, problem: Problem, budget: Budget = NO_BUDGET
+) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
     """Render for an answer that has not begun: status, headers, body.
 
-    ``x-should-retry`` tells stock OpenAI clients what `retryable` says, in place of their guess by status.
+    ``x-should-retry`` tells stock OpenAI clients whether to try again by themselves, in place of their guess by status.
+
+    Args:
+        error: What is told.
+        problem: What `problem_of` made of it.
+        budget: The request's first-token budget.
     """
-    retryable = isinstance(error, HotsetError) and error.retryable
     headers = [
         (b"content-type", b"application/problem+json"),
         (b"cache-control", b"no-store"),
         (b"x-request-id", problem.instance.rpartition(":")[2].encode()),
-        (b"x-should-retry", b"true" if retryable else b"false"),
+        (b"x-should-retry", b"true" if _may_retry_unseen(error, budget) else b"false"),
     ]
     if problem.retry_after_ms is not None:
         seconds = -(-problem.retry_after_ms // 1000)
         headers.append((b"retry-after", str(seconds).encode()))
         headers.append((b"retry-after-ms", str(problem.retry_after_ms).encode()))
+    if budget.applied:
+        headers.append((b"preference-applied", budget.applied))
     if problem.status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="hotset"'))
     if problem.status in _ENDS_CONNECTION:
         headers.append((b"connection", b"close"))
     return problem.status, headers, msgspec.json.encode(problem)
+
+
+def retry_after_ms_of(error: BaseException | None) -> int | None:
+    """Return the milliseconds after which a client is told to come back, or None where it is told none."""
+    return error.retry_after_ms if isinstance(error, AdmissionError | UnavailableError) else None
 
 
 def event_of(problem: Problem) -> bytes:
@@ -167,6 +184,18 @@ def engine_error(code: str, message: str, param: str | None) -> HotsetError:
     if leaf in _ENGINE_SPEAKS:
         return leaf(message[:_ENGINE_MESSAGE_CHARS_MAX], param=param)
     return leaf() if issubclass(leaf, AdmissionError) else leaf(f"{code}: {message}")
+
+
+def _may_retry_unseen(error: BaseException, budget: Budget) -> bool:
+    """Whether a client's library may wait and try again by itself.
+
+    Never for a missed budget: it would wait just what its caller refused to. Nor after any other refusal whose wait is
+    longer than the caller's budget, or than callers without one are left in the dark.
+    """
+    if not isinstance(error, HotsetError) or not error.retryable or isinstance(error, errors.AdapterColdError):
+        return False
+    wait_ms_max = _UNSEEN_WAIT_MS_MAX if budget.ms is None else min(budget.ms, _UNSEEN_WAIT_MS_MAX)
+    return not isinstance(error, AdmissionError) or error.retry_after_ms <= wait_ms_max
 
 
 def _openai_type(status: int) -> str:

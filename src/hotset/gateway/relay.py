@@ -143,7 +143,7 @@ class Relay:
     def _headers(self, content_type: bytes) -> HeaderList:
         account = self._account
         assert account.bound is not None
-        return [
+        headers = [
             (b"content-type", content_type),
             (b"cache-control", b"no-store"),
             (b"x-request-id", account.request_id.encode()),
@@ -151,3 +151,6 @@ class Relay:
             (b"hotset-lane", account.lane.encode()),
             (b"server-timing", account.server_timing(self._plane.clock.monotonic_s())),
         ]
+        if account.budget.applied:
+            headers.append((b"preference-applied", account.budget.applied))
+        return headers

@@ -1,6 +1,6 @@
 """The few headers that Hotset reads. All others of a client are not even looked at, so none can cross."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hotset.core.errors import InvalidRequestError, UnauthenticatedError
 
@@ -17,6 +17,10 @@ class RequestHead:
     content_encoding: bytes = b""
     #: None where the body is chunked or absent.
     content_length: int | None = None
+    #: None where there is none; empty where there are several, of which none counts.
+    first_token_budget: bytes | None = None
+    #: Every ``Prefer`` header, in order.
+    prefer: list[bytes] = field(default_factory=list[bytes])
 
 
 def read_head(headers: list[tuple[bytes, bytes]]) -> RequestHead:
@@ -40,6 +44,10 @@ def read_head(headers: list[tuple[bytes, bytes]]) -> RequestHead:
             head.content_length = int(value)
         elif name == b"content-encoding":
             head.content_encoding = value
+        elif name == b"prefer":
+            head.prefer.append(value)
+        elif name == b"hotset-first-token-budget-ms":
+            head.first_token_budget = value if head.first_token_budget is None else b""
     return head
 
 

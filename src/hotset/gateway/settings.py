@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields
 
 from hotset.core.errors import ConfigError
+from hotset.gateway.budget import BUDGET_MS_MAX
 
 _MIB = 1 << 20
 
@@ -27,6 +28,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "listen_after_s": (0.0, 0.5),
     "last_event_timeout_s": (0.05, 30.0),
     "retry_after_ms": (1, 3_600_000),
+    "first_token_budget_ms": (0, BUDGET_MS_MAX),
 }
 
 
@@ -76,6 +78,8 @@ class GatewaySettings:
     last_event_timeout_s: float = 1.0
     #: What a request refused for too many in flight is told.
     retry_after_ms: int = 1000
+    #: First-token budget of a request that names none, from its whole body to the first token; 0 sets none.
+    first_token_budget_ms: int = 0
 
     def __post_init__(self) -> None:
         for field in fields(self):

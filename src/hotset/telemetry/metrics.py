@@ -33,7 +33,8 @@ class Metrics(Collector):
         self._tenants_max = tenants_max
         self._tenants: frozenset[str] = frozenset()
         self._requests = CounterTable(names.REQUESTS)
-        self._errors = CounterTable(names.REFUSALS)
+        self._errors = CounterTable(names.ERRORS)
+        self._refused = CounterTable(names.REFUSED)
         self._in_flight = GaugeTable(names.IN_FLIGHT)
         self._count_in_flight: Callable[[], int] = lambda: 0
         self._first_token = HistogramTable(names.FIRST_TOKEN)
@@ -66,6 +67,10 @@ class Metrics(Collector):
         self._requests.add((outcome, lane or "none"))
         if code is not None:
             self._errors.add((_bounded(code, self._errors.values, 0),))
+
+    def request_refused(self, reason: str) -> None:
+        """Count one generation request that was refused, by the code of its error."""
+        self._refused.add((_bounded(reason, self._refused.values, 0),))
 
     def page_refused(self, code: str) -> None:
         """Count a request for anything but a generation that ended with an error."""
@@ -120,6 +125,7 @@ class Metrics(Collector):
         for table in (
             self._requests,
             self._errors,
+            self._refused,
             self._in_flight,
             self._first_token,
             self._queue,

@@ -28,7 +28,13 @@ _LOADS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
 REQUESTS = MetricName(
     "hotset_requests", "counter", "Requests that ended, by how and in which lane.", ("outcome", "lane")
 )
-REFUSALS = MetricName("hotset_request_errors", "counter", "Requests that ended with an error, by code.", ("code",))
+ERRORS = MetricName("hotset_request_errors", "counter", "Requests that ended with an error, by code.", ("code",))
+REFUSED = MetricName(
+    "hotset_requests_refused",
+    "counter",
+    "Generation requests refused before anything ran, by the error's code.",
+    ("reason",),
+)
 IN_FLIGHT = MetricName("hotset_requests_in_flight", "gauge", "Requests let in and not yet ended.")
 FIRST_TOKEN = MetricName(
     "hotset_time_to_first_token_seconds",
@@ -79,7 +85,8 @@ BUILD = MetricName("hotset_build_info", "gauge", "1, with the version as label."
 
 METRICS: tuple[MetricName, ...] = (
     REQUESTS,
-    REFUSALS,
+    ERRORS,
+    REFUSED,
     IN_FLIGHT,
     FIRST_TOKEN,
     QUEUE,

@@ -23,7 +23,10 @@ _BLOCK_BYTES = 64 * 1024
 
 
 class RequestEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One request as the log keeps it. Times in seconds; None where the request did not come that far."""
+    """One request as the log keeps it. Times in seconds; None where the request did not come that far.
+
+    A field with a default came later than others: lines of an older release are read without it.
+    """
 
     request_id: RequestId
     #: Wall-clock seconds at which the request's head had arrived.
@@ -52,6 +55,10 @@ class RequestEntry(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str
     #: The error's code, empty where there was none.
     code: str
+    #: First-token budget asked for or set by default, in milliseconds; null where there was none.
+    budget_ms: int | None = None
+    #: Milliseconds after which the client was told to come back; null where it was not.
+    retry_after_ms: int | None = None
 
 
 class RequestLog:

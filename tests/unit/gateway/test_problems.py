@@ -7,6 +7,7 @@ import pytest
 from hotset.core import errors
 from hotset.core.errors import HotsetError, leaf_errors
 from hotset.core.ids import RequestId
+from hotset.gateway.budget import NO_BUDGET, Budget
 from hotset.gateway.problems import STATUSES, answer_of, engine_error, event_of, problem_of
 
 ID = RequestId("0123abcd")
@@ -38,7 +39,8 @@ def test_every_leaf_a_tenant_can_meet_has_a_status_and_both_renderings(leaf: typ
     assert event.endswith(b"}\n\n")
     assert event.count(b"\n") == 2
     assert json.loads(event[6:])["error"]["code"] == leaf.code
-    assert dict(headers)[b"x-should-retry"] == (b"true" if leaf.retryable else b"false")
+    may_retry = leaf.retryable and leaf is not errors.AdapterColdError
+    assert dict(headers)[b"x-should-retry"] == (b"true" if may_retry else b"false")
 
 
 def test_the_table_holds_no_error_that_only_operators_meet() -> None:
@@ -51,6 +53,39 @@ def test_a_refusal_for_now_says_when_to_come_back() -> None:
     assert (status, dict(headers)[b"retry-after"], dict(headers)[b"retry-after-ms"]) == (429, b"1", b"1")
     assert json.loads(body)["retry_after_ms"] == 1
     assert json.loads(event_of(problem_of(error, ID))[6:])["error"]["retry_after_ms"] == 1
+
+
+REFUSALS_AND_RETRIES = [
+    (errors.AdapterColdError(retry_after_ms=1), NO_BUDGET, b"1", b"false"),
+    (errors.AdapterColdError(retry_after_ms=2500), Budget(600_000), b"3", b"false"),
+    (errors.SlotsFullError(retry_after_ms=1000), NO_BUDGET, b"1", b"true"),
+    (errors.SlotsFullError(retry_after_ms=1001), NO_BUDGET, b"2", b"true"),
+    (errors.SlotsFullError(retry_after_ms=5000), NO_BUDGET, b"5", b"true"),
+    (errors.SlotsFullError(retry_after_ms=5001), NO_BUDGET, b"6", b"false"),
+    (errors.LoadRateExceededError(retry_after_ms=60_000), NO_BUDGET, b"60", b"false"),
+    (errors.TooManyRequestsError(retry_after_ms=3_600_000), NO_BUDGET, b"3600", b"false"),
+    (errors.SlotsFullError(retry_after_ms=1500), Budget(1500), b"2", b"true"),
+    (errors.SlotsFullError(retry_after_ms=1501), Budget(1500), b"2", b"false"),
+    (errors.LoadRateExceededError(retry_after_ms=5001), Budget(600_000), b"6", b"false"),
+    (errors.ShuttingDownError(), Budget(1), b"5", b"true"),
+]
+
+
+@pytest.mark.parametrize(("error", "budget", "seconds", "may_retry"), REFUSALS_AND_RETRIES)
+def test_a_library_retries_unseen_only_where_its_caller_would_wait_so_long(
+    error: HotsetError, budget: Budget, seconds: bytes, may_retry: bytes
+) -> None:
+    _, fields, body = answer_of(error, problem_of(error, ID), budget)
+    headers = dict(fields)
+    assert (headers[b"retry-after"], headers[b"x-should-retry"]) == (seconds, may_retry)
+    assert json.loads(body)["retry_after_ms"] == int(headers[b"retry-after-ms"])
+
+
+def test_an_error_names_the_preference_that_counted_and_no_other() -> None:
+    error = errors.AdapterColdError()
+    applied = dict(answer_of(error, problem_of(error, ID), Budget(2000, b"wait=2"))[1])
+    assert applied[b"preference-applied"] == b"wait=2"
+    assert b"preference-applied" not in dict(answer_of(error, problem_of(error, ID), Budget(2000))[1])
 
 
 def test_a_401_is_a_challenge_and_a_413_ends_the_connection() -> None:

@@ -23,6 +23,7 @@ def samples(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], f
 def everything_once(metrics: Metrics) -> None:
     metrics.request_ended("completed", "hot", None)
     metrics.request_ended("refused", "", "model_not_found")
+    metrics.request_refused("adapter_cold")
     metrics.page_refused("unauthenticated")
     metrics.tokens_used("acme", 3, 4)
     metrics.first_token(0.02)
@@ -60,6 +61,7 @@ def test_values_are_those_that_were_given() -> None:
     assert shown["hotset_requests_total", (("lane", "hot"), ("outcome", "completed"))] == 1
     assert shown["hotset_requests_total", (("lane", "none"), ("outcome", "refused"))] == 1
     assert shown["hotset_request_errors_total", (("code", "unauthenticated"),)] == 1
+    assert shown["hotset_requests_refused_total", (("reason", "adapter_cold"),)] == 1
     assert shown["hotset_requests_in_flight", ()] == 2
     assert shown["hotset_tokens_total", (("tenant", "acme"), ("type", "completion"))] == 4
     assert shown["hotset_time_to_first_token_seconds_bucket", (("le", "0.01"),)] == 0
@@ -84,6 +86,7 @@ def test_junk_grows_no_series() -> None:
     for number in range(10_000):
         metrics.tokens_used(f"tenant-{number}", 1, 1)
         metrics.request_ended("refused", "", f"code-{number}")
+        metrics.request_refused(f"code-{number}")
         metrics.lookup(f"tier-{number}")
         metrics.evicted(f"cause-{number}")
         metrics.load_done("cold", number, 0.1)

@@ -1,0 +1,234 @@
+"""The first-token budget over real sockets: how it reaches the agent, and what a refusal means to a stock client."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import openai
+import pytest
+import uvloop
+
+from hotset.gateway.settings import GatewaySettings
+from tests.support.plane_world import PlaneWorld
+from tests.support.raw_http import ask, chat_request, close, connect, eventually, raw_request, read_answer, read_head
+from tests.support.scripted_agent import COLD_RETRY_AFTER_MS, check_nothing_left
+from tests.support.snapshots import token_of
+
+OWN = "Hotset-First-Token-Budget-Ms"
+
+
+def messages(text: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": text}]
+
+
+def stock_client(world: PlaneWorld) -> openai.AsyncOpenAI:
+    """The official client as its documentation makes it: it retries twice by itself."""
+    return openai.AsyncOpenAI(base_url=world.base_url + "/v1", api_key=token_of("acme"))
+
+
+ASKED = [
+    ({OWN: "800"}, 800, None),
+    ({"Prefer": "wait=2"}, 2000, "wait=2"),
+    ({"Prefer": "wait=2", OWN: "800"}, 800, None),
+    ({"Prefer": "respond-async, wait=3"}, 3000, "wait=3"),
+    ({"Prefer": "respond-async"}, None, None),
+    ({"Prefer": "wait=soon, return=minimal"}, None, None),
+    ({}, None, None),
+]
+
+
+@pytest.mark.parametrize(("headers", "budget_ms", "applied"), ASKED)
+def test_what_is_left_of_the_budget_reaches_the_agent(
+    tmp_path: Path, headers: dict[str, str], budget_ms: int | None, applied: str | None
+) -> None:
+    async def story() -> None:
+        async with PlaneWorld(tmp_path).served() as world:
+            answer = await ask(world.port, chat_request("hi", headers=headers))
+            assert answer.status == 200
+            assert answer.headers.get("preference-applied") == applied
+            left_ms = world.agent.works[0].budget_ms
+            if budget_ms is None:
+                assert left_ms is None
+            else:
+                assert left_ms is not None
+                assert budget_ms - 500 <= left_ms <= budget_ms
+            entry = world.entries()[0]
+            assert (entry.budget_ms, entry.retry_after_ms) == (budget_ms, None)
+
+    uvloop.run(story())
+
+
+def test_the_plane_has_a_budget_for_requests_that_name_none(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with PlaneWorld(tmp_path, settings=GatewaySettings(first_token_budget_ms=30_000)).served() as world:
+            answer = await ask(world.port, chat_request("hi", stream=True, headers={"Prefer": "wait=2"}))
+            assert answer.status == 200
+            assert "preference-applied" not in answer.headers
+            await ask(world.port, chat_request("hi", headers={OWN: "600000"}))
+            default_ms, asked_ms = (work.budget_ms for work in world.agent.works)
+            assert default_ms is not None
+            assert asked_ms is not None
+            assert 29_000 <= default_ms <= 30_000
+            assert 599_000 <= asked_ms <= 600_000
+            assert [entry.budget_ms for entry in world.entries()] == [600_000, 30_000]
+
+    uvloop.run(story())
+
+
+def test_the_budget_runs_from_the_whole_body(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with PlaneWorld(tmp_path).served() as world:
+            request = chat_request("hi", headers={OWN: "1000"})
+            _, writer = await connect(world.port)
+            writer.write(request[:-5])
+            await asyncio.sleep(0.4)
+            assert not world.agent.works
+            writer.write(request[-5:])
+            await eventually(lambda: world.agent.works)
+            left_ms = world.agent.works[0].budget_ms
+            assert left_ms is not None
+            assert left_ms > 600, "the body's own time was counted"
+            await close(writer)
+
+    uvloop.run(story())
+
+
+@pytest.mark.parametrize(
+    ("headers", "stream", "param"),
+    [
+        ({OWN: "0"}, False, OWN.lower()),
+        ({OWN: "soon"}, True, OWN.lower()),
+        ({OWN: "600001", "Prefer": "wait=1"}, False, OWN.lower()),
+        ({"Prefer": "respond-async"}, True, "prefer"),
+    ],
+)
+def test_what_can_not_be_meant_is_a_400_that_names_the_header(
+    tmp_path: Path, headers: dict[str, str], param: str, *, stream: bool
+) -> None:
+    async def story() -> None:
+        async with PlaneWorld(tmp_path).served() as world:
+            answer = await ask(world.port, chat_request("hi", stream=stream, headers=headers))
+            assert (answer.status, answer.code) == (400, "invalid_request")
+            assert answer.json()["error"]["param"] == param  # type: ignore[index]
+            assert "preference-applied" not in answer.headers
+            assert not world.agent.works
+            assert world.entries()[0].outcome == "refused"
+
+    uvloop.run(story())
+
+
+def test_two_budgets_are_none(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with PlaneWorld(tmp_path).served() as world:
+            head, _, body = chat_request("hi", headers={OWN: "900"}).partition(b"\r\n\r\n")
+            request = head + f"\r\n{OWN}: 900\r\n\r\n".encode() + body
+            assert (await ask(world.port, request)).code == "invalid_request"
+
+    uvloop.run(story())
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
+@pytest.mark.parametrize("stream", ["false", "true"])
+def test_a_cold_adapter_is_a_429_with_the_time_to_come_back(tmp_path: Path, path: str, stream: str) -> None:
+    async def story() -> None:
+        async with PlaneWorld(tmp_path).served() as world:
+            asked = '"messages":[{"role":"user","content":"cold"}]' if "chat" in path else '"prompt":"cold"'
+            body = f'{{"model":"support",{asked},"stream":{stream}}}'.encode()
+            answer = await ask(world.port, raw_request(body, path=path, token=token_of("acme"), headers={OWN: "40"}))
+            assert (answer.status, answer.code) == (429, "adapter_cold")
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert (answer.headers["retry-after"], answer.headers["retry-after-ms"]) == ("3", "2500")
+            assert answer.headers["x-should-retry"] == "false"
+            assert answer.json()["retry_after_ms"] == COLD_RETRY_AFTER_MS
+            entry = world.entries()[0]
+            assert (entry.outcome, entry.code, entry.lane) == ("refused", "adapter_cold", "")
+            assert (entry.budget_ms, entry.retry_after_ms) == (40, COLD_RETRY_AFTER_MS)
+            assert b'hotset_requests_refused_total{reason="adapter_cold"} 1.0' in world.metrics.text()
+            check_nothing_left(world.agent)
+
+    uvloop.run(story())
+
+
+def test_a_refusal_names_the_preference_that_led_to_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with PlaneWorld(tmp_path).served() as world:
+            answer = await ask(world.port, chat_request("cold", headers={"Prefer": "wait=1"}))
+            assert (answer.code, answer.headers["preference-applied"]) == ("adapter_cold", "wait=1")
+
+    uvloop.run(story())
+
+
+def test_a_stream_is_silent_until_the_agent_decided(tmp_path: Path) -> None:
+    settings = GatewaySettings(keepalive_after_s=0.1, keepalive_every_s=0.1)
+
+    async def story() -> None:
+        async with PlaneWorld(tmp_path, settings=settings).served() as world:
+            refused, accepted = await connect(world.port), await connect(world.port)
+            refused[1].write(chat_request("hold cold", stream=True, headers={OWN: "500"}))
+            accepted[1].write(chat_request("hold", stream=True, headers={OWN: "500"}))
+            await eventually(lambda: world.agent.num_held == 2)
+            for reader, _ in (refused, accepted):
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(reader.read(1), 0.25)
+            world.agent.release.set()
+            answer = await read_answer(refused[0])
+            assert (answer.status, answer.code) == (429, "adapter_cold")
+            status, headers = await read_head(accepted[0])
+            assert (status, headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+            for _, writer in (refused, accepted):
+                await close(writer)
+
+    uvloop.run(story())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_stock_client_fails_at_once_where_the_adapter_is_cold(tmp_path: Path, *, stream: bool) -> None:
+    async def story() -> None:
+        async with PlaneWorld(tmp_path).served() as world, stock_client(world) as client:
+            assert client.max_retries > 0
+            await client.chat.completions.create(model="support", messages=messages("hi"))  # connects
+            began_s = time.monotonic()
+            with pytest.raises(openai.RateLimitError) as caught:
+                await client.chat.completions.create(
+                    model="support", messages=messages("cold"), stream=stream, extra_headers={OWN: "300"}
+                )
+            took_s = time.monotonic() - began_s
+            assert took_s < 1.0, "it slept through the time to come back"
+            assert len(world.agent.works) == 2, "it tried again"
+            assert caught.value.code == "adapter_cold"
+            assert caught.value.response.json()["retry_after_ms"] == COLD_RETRY_AFTER_MS
+
+    uvloop.run(story())
+
+
+def test_a_stock_client_waits_for_a_slot_no_longer_than_its_budget(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with PlaneWorld(tmp_path).served() as world, stock_client(world) as client:
+            for headers, prompt, tries in (
+                ({OWN: "300"}, "full=20", 3),
+                ({OWN: "300"}, "full=3000", 1),
+                ({}, "full=6000", 1),
+                ({}, "full=20", 3),
+            ):
+                world.agent.works.clear()
+                with pytest.raises(openai.RateLimitError) as caught:
+                    await client.chat.completions.create(
+                        model="support", messages=messages(prompt), extra_headers=headers
+                    )
+                assert (caught.value.code, len(world.agent.works)) == ("slots_full", tries)
+
+    uvloop.run(story())
+
+
+def test_lines_of_an_older_log_are_still_read(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with PlaneWorld(tmp_path).served() as world:
+            await ask(world.port, chat_request("hi"))
+            line = world.entries()[0] and world.log.path.read_bytes()
+            old = line.replace(b',"budget_ms":null,"retry_after_ms":null', b"")
+            assert old != line
+            with world.log.path.open("ab") as file:
+                file.write(old)
+            assert [entry.budget_ms for entry in world.entries()] == [None, None]
+
+    uvloop.run(story())

@@ -149,11 +149,15 @@ def test_a_running_server_sees_a_command_at_once(live: RunningServer, hotset: Ca
 
 def test_a_request_is_explained_without_its_prompt(live: RunningServer, hotset: Callable[[Path], Hotset]) -> None:
     body = {"model": "adapter", "messages": [{"role": "user", "content": "xyzzy"}], "max_tokens": 3}
-    headers = {"Authorization": f"Bearer {live.tenants['tenant-1'].token}"}
+    headers = {
+        "Authorization": f"Bearer {live.tenants['tenant-1'].token}",
+        "Hotset-First-Token-Budget-Ms": "600000",
+    }
     answer = httpx.post(f"{live.url}/v1/chat/completions", json=body, headers=headers)
     assert answer.status_code == 200
     status, entry, _ = hotset(live.home)("explain", answer.headers["x-request-id"], "--json")
     assert (status, entry["tenant"], entry["adapter"], entry["version"]) == (0, "tenant-1", "tenant-1/adapter", 1)
+    assert (entry["budget_ms"], entry["retry_after_ms"]) == (600_000, None)
     assert "xyzzy" not in json.dumps(entry)
 
 

@@ -35,6 +35,7 @@ class TenantShareAnswer(Answer):
     reserve: int
     limit: int
     held: int
+    num_wanting: int
     loads_left: float
     loads_per_minute: float
     caused: dict[str, int]

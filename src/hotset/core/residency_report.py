@@ -42,20 +42,22 @@ class SlotReport(msgspec.Struct, frozen=True, kw_only=True):
 class NextRoom(msgspec.Struct, frozen=True, kw_only=True):
     """What a tenant without any slot, quota or reserve would get if it asked for another version at this moment."""
 
-    #: None: it would be refused, as all slots are in use or owed to those who hold them.
+    #: None: it would wait, as all slots are in use or owed to those who hold them.
     slot: int | None
     #: The version that would have to go; None where the slot is free already, or on its way to be.
     leaves: EngineName | None = None
 
 
 class TenantReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One tenant's share of a worker: those that hold a slot, are owed one, caused an eviction or suffered one."""
+    """One tenant's share of a worker: who holds a slot, wants one, is owed one, caused an eviction or suffered one."""
 
     tenant: TenantId
     reserve: int
     limit: int
     #: Slots charged to it.
     held: int
+    #: Requests that no slot was found for yet.
+    num_wanting: int = 0
     #: Loads that it may still cause now, of so many a minute.
     loads_left: float
     loads_per_minute: float

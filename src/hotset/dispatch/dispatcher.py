@@ -7,6 +7,7 @@ same version come along. No other policy lives here.
 """
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 from hotset.admission.fair_queue import FairQueue
@@ -109,6 +110,10 @@ class Dispatcher:
     def is_wanting(self, request: RequestId) -> bool:
         """Whether no slot was found for a request yet."""
         return request in self._wanting
+
+    def num_wanting(self) -> Counter[TenantId]:
+        """Return how many requests no slot was found for yet, by tenant."""
+        return Counter(self._arrived[request].tenant for request in self._wanting)
 
     def _arrive(self, arrived: Arrived, now_s: float) -> list[Effect]:
         """Let a request wait, or refuse it at once: the queue is full, or it would miss its budget."""

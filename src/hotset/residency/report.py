@@ -6,11 +6,12 @@ Nothing here changes the state, and nothing here decides.
 import heapq
 import math
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 
 from hotset.core.ids import EngineName, TenantId
 from hotset.core.residency_report import NextRoom, ResidencyReport, SlotReport, TenantReport, WarmReport
 from hotset.residency.residency import Residency
-from hotset.residency.room import find_room, num_held
+from hotset.residency.room import num_held
 from hotset.residency.slots import Slot, SlotState
 from hotset.residency.warm import WarmFiles
 
@@ -22,18 +23,25 @@ _SERVING = (SlotState.HOT, SlotState.CLOSING)
 _LEAVING = (SlotState.CLOSING, SlotState.UNLOADING)
 
 
-def report(residency: Residency, now_s: float, *, largest_max: int = LARGEST_MAX) -> ResidencyReport:
+def report(
+    residency: Residency,
+    now_s: float,
+    *,
+    wanting: Mapping[TenantId, int] | None = None,
+    largest_max: int = LARGEST_MAX,
+) -> ResidencyReport:
     """Return who holds which slot and why, and what goes next.
 
     Args:
         residency: Only read.
         now_s: Monotonic seconds, of the same clock as its events'.
+        wanting: Requests that no slot was found for yet, by tenant; they hold no lease, so residency has none of them.
         largest_max: How many warm versions to name.
     """
     return ResidencyReport(
         slots=tuple(_slot(residency, slot, now_s) for slot in residency.state.slots),
         next=_next_room(residency, now_s),
-        tenants=_tenants(residency, now_s),
+        tenants=_tenants(residency, wanting or {}, now_s),
         warm=_warm(residency.state.warm, largest_max),
         reserves_cut=residency.accounts.cut,
     )
@@ -41,11 +49,7 @@ def report(residency: Residency, now_s: float, *, largest_max: int = LARGEST_MAX
 
 def _next_room(residency: Residency, now_s: float) -> NextRoom:
     """Return the slot that a tenant without any would take now, and what would leave it."""
-
-    def worth(slot: Slot) -> float:
-        return residency.worth(slot, now_s)
-
-    slot = find_room(residency.state.slots, residency.accounts, _NEWCOMER, worth)
+    slot = residency.room_for(_NEWCOMER, now_s)
     if slot is None:
         return NextRoom(slot=None)
     return NextRoom(slot=slot.index, leaves=slot.name if slot.state is SlotState.HOT else None)
@@ -70,20 +74,21 @@ def _slot(residency: Residency, slot: Slot, now_s: float) -> SlotReport:
     )
 
 
-def _tenants(residency: Residency, now_s: float) -> tuple[TenantReport, ...]:
+def _tenants(residency: Residency, wanting: Mapping[TenantId, int], now_s: float) -> tuple[TenantReport, ...]:
     held = num_held(residency.state.slots)
     caused, suffered = (defaultdict[TenantId, Counter[str]](Counter) for _ in range(2))
     for (by, of, cause), count in residency.ledger.items():
         caused[by][cause] += count
         suffered[of][cause] += count
     accounts = residency.accounts
-    shown = {*held, *accounts.reserving(), *caused, *suffered}
+    shown = {*held, *wanting, *accounts.reserving(), *caused, *suffered}
     return tuple(
         TenantReport(
             tenant=tenant,
             reserve=accounts.share(tenant).reserve,
             limit=accounts.share(tenant).limit,
             held=held[tenant],
+            num_wanting=wanting.get(tenant, 0),
             loads_left=accounts.loads_left(tenant, now_s),
             loads_per_minute=accounts.share(tenant).loads_per_minute,
             caused=dict(sorted(caused[tenant].items())),

@@ -181,6 +181,10 @@ class EngineLife:
         """Who is in the slots, to look at and not to touch."""
         return self._residency
 
+    def num_wanting(self) -> Mapping[TenantId, int]:
+        """Requests that no slot was found for yet, by tenant."""
+        return self._dispatcher.num_wanting()
+
     def num_leases(self) -> int:
         """Requests that wait or run here."""
         return len(self._residency.state.leases)

@@ -20,9 +20,8 @@ def view_worker(base: BaseName, life: EngineLife | None, now_s: float) -> Worker
     if life is None:
         return WorkerReport(base=base)
     facts = life.facts
-    return WorkerReport(
-        base=base, engine=facts.engine, num_slots=facts.num_slots, residency=report(life.residency, now_s)
-    )
+    found = report(life.residency, now_s, wanting=life.num_wanting())
+    return WorkerReport(base=base, engine=facts.engine, num_slots=facts.num_slots, residency=found)
 
 
 def resident_bytes(

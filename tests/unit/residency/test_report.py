@@ -172,6 +172,15 @@ def test_a_tenant_is_shown_that_holds_is_owed_was_cut_or_has_a_part_in_an_evicti
     }
 
 
+def test_a_tenant_whose_requests_found_no_slot_is_shown_though_it_holds_none() -> None:
+    residency = residency_of(busy(0, A, ACME), quotas={ACME: Quota(1)})
+    shares = {share.tenant: share for share in report(residency, 1.0, wanting={GLOBEX: 3}).tenants}
+    assert {tenant: (share.held, share.num_wanting) for tenant, share in shares.items()} == {
+        ACME: (1, 0),
+        GLOBEX: (0, 3),
+    }
+
+
 def test_warm_versions_are_counted_and_the_largest_are_named() -> None:
     residency = Residency(num_slots=1, warm_bytes_max=1000)
     for name, num_bytes in ((A, 5), (C, 9), (B, 9), (D, 1)):

@@ -10,7 +10,7 @@ from hotset.cli.session import Json, admin
 
 residency = typer.Typer(no_args_is_help=True, help="The engines' slots: show.")
 _SLOT_COLUMNS = ("slot", "state", "version", "charged to", "hot for", "load", "leases", "used by", "bytes", "worth")
-_TENANT_COLUMNS = ("tenant", "reserve", "limit", "held", "loads left", "loads/min", "caused", "suffered")
+_TENANT_COLUMNS = ("tenant", "reserve", "limit", "held", "wanting", "loads left", "loads/min", "caused", "suffered")
 
 
 def register(root: typer.Typer) -> None:
@@ -78,6 +78,7 @@ def _tenant_row(tenant: dict[str, Any]) -> tuple[object, ...]:
         tenant["reserve"],
         tenant["limit"],
         tenant["held"],
+        tenant["num_wanting"],
         f"{tenant['loads_left']:.1f}",
         f"{tenant['loads_per_minute']:g}",
         _counts(tenant["caused"]),
@@ -88,7 +89,7 @@ def _tenant_row(tenant: dict[str, Any]) -> tuple[object, ...]:
 def _next(found: dict[str, Any]) -> str:
     slot, leaves = found["slot"], found["leaves"]
     if slot is None:
-        return "a tenant without slots would be refused, as every slot is in use or owed to its holder."
+        return "a tenant without slots would wait, as every slot is in use or owed to its holder."
     if leaves is None:
         return f"a tenant without slots would get slot {slot}; no version has to go for it."
     return f"a tenant without slots would get slot {slot}; {leaves} would go."

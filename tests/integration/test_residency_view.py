@@ -71,6 +71,26 @@ def test_leases_charges_and_evictions_are_shown_as_they_come_and_go(tmp_path: Pa
     asyncio.run(story())
 
 
+def test_who_wants_a_slot_and_has_none_is_shown(tmp_path: Path) -> None:
+    world = AgentWorld(tmp_path, num_slots=1)
+    world.quotas = {TENANT: Quota(reserve_slots=1)}
+
+    async def story() -> None:
+        async with asyncio.timeout(60), world.running():
+            ticket = await world.submit("a")
+            assert report_of(world).next == NextRoom(slot=None)
+            wanting = asyncio.create_task(world.submit("b", tenant=OTHER))
+            await asyncio.sleep(0)
+            shares = {share.tenant: (share.held, share.num_wanting) for share in report_of(world).tenants}
+            assert shares == {TENANT: (1, 0), OTHER: (0, 1)}
+            wanting.cancel()
+            await asyncio.wait({wanting})
+            assert [share.tenant for share in report_of(world).tenants] == [TENANT]
+            await finish(ticket)
+
+    asyncio.run(story())
+
+
 def test_a_dead_engines_slots_are_not_shown_any_more(tmp_path: Path) -> None:
     world = AgentWorld(tmp_path)
 

@@ -77,9 +77,11 @@ def test_what_waits_for_a_place_keeps_its_slot_and_who_wants_it_waits() -> None:
     assert worker.load(0, A) == []
     assert worker.ask("b", B) == []
     assert worker.dispatcher.is_wanting(RequestId("b"))
+    assert worker.dispatcher.num_wanting() == {ACME: 1}
     assert worker.release("base") == dispatch("a")
     assert worker.release("a") == [Unload(0, A, "own")]
     assert not worker.dispatcher.is_wanting(RequestId("b"))
+    assert worker.dispatcher.num_wanting() == {}
 
 
 def test_all_that_want_a_version_come_along_with_the_first() -> None:

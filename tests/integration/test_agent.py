@@ -4,64 +4,30 @@ import asyncio
 import os
 import shutil
 import signal
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
 from hotset.core.errors import (
-    AdapterColdError,
     EngineUnavailableError,
     LoadFailedError,
-    LoadRateExceededError,
     ModelNotFoundError,
     ShuttingDownError,
-    SlotsFullError,
-    TooManyRequestsError,
 )
-from hotset.core.ids import TenantId
 from hotset.core.messages import Failed, Finished
-from hotset.core.quotas import Quota
 from hotset.engines.hosted import HostedEngine
-from tests.support.agent_world import TENANT, AgentWorld, blob_path, finish, flip_last_byte, forged, text_of
-
-ROTATING = TenantId("rotating")
-
-Scenario = Callable[[AgentWorld], Awaitable[None]]
-
-
-def run(root: Path, scenario: Scenario, **settings: int | float | str) -> AgentWorld:
-    world = AgentWorld(root, **settings)  # pyright: ignore[reportArgumentType]
-
-    async def body() -> None:
-        async with asyncio.timeout(60), world.running():
-            await scenario(world)
-
-    asyncio.run(body())
-    return world
-
-
-def num_loads(world: AgentWorld) -> int:
-    """Loads that were finished, by the metrics."""
-    return _total(world, "load_duration_seconds_count")
-
-
-def num_evictions(world: AgentWorld, cause: str) -> int:
-    return _total(world, f'evictions_total{{cause="{cause}"}}')
-
-
-async def push_out(world: AgentWorld, name: str) -> None:
-    """Ask for other versions until this one has left its slot."""
-    async with asyncio.timeout(20):
-        while world.engine_name(name) in (await world.engines[0].inventory()).loaded:
-            for other in sorted(world.records.keys() - {name}):
-                await world.answer(other)
-
-
-def _total(world: AgentWorld, part: str) -> int:
-    text = world.metrics.text().decode()
-    return int(sum(float(line.rpartition(" ")[2]) for line in text.splitlines() if part in line))
+from tests.support.agent_world import (
+    AgentWorld,
+    blob_path,
+    finish,
+    flip_last_byte,
+    forged,
+    num_loads,
+    push_out,
+    run,
+    text_of,
+)
 
 
 def test_the_first_request_loads_and_the_second_is_hot(tmp_path: Path) -> None:
@@ -92,144 +58,6 @@ def test_more_versions_than_slots_take_turns(tmp_path: Path) -> None:
         assert len((await world.engines[0].inventory()).loaded) <= 2
 
     assert 8 <= num_loads(run(tmp_path, scenario)) <= 16
-
-
-def test_leased_slots_let_others_wait_and_a_release_frees_them(tmp_path: Path) -> None:
-    async def scenario(world: AgentWorld) -> None:
-        held = [await world.submit(name) for name in "ab"]
-        waits = asyncio.create_task(world.answer("c"))
-        assert await world.answer(None)
-        assert not waits.done()
-        await held[0].abort()
-        assert await waits
-        assert text_of(await finish(held[1]))
-        assert world.agent.num_leases() == 0
-
-    run(tmp_path, scenario)
-
-
-def test_who_waits_for_a_slot_in_vain_is_told_so(tmp_path: Path) -> None:
-    async def scenario(world: AgentWorld) -> None:
-        held = [await world.submit(name) for name in "ab"]
-        with pytest.raises(SlotsFullError):
-            await world.submit("c")
-        for ticket in held:
-            await ticket.abort()
-        assert world.agent.num_leases() == 0
-
-    run(tmp_path, scenario, load_timeout_s=0.3)
-
-
-def test_a_tenant_that_rotates_leaves_a_reserve_alone(tmp_path: Path) -> None:
-    async def scenario(world: AgentWorld) -> None:
-        world.quotas = {TENANT: Quota(reserve_slots=1)}
-        world.publish_snapshot(*world.records)
-        await world.answer("a")
-        for name in "bcdbcd":
-            await world.answer(name, tenant=ROTATING)
-            assert world.engine_name("a") in (await world.engines[0].inventory()).loaded
-        assert num_evictions(world, "own") == 5
-
-    assert num_loads(run(tmp_path, scenario)) == 7
-
-
-def test_a_lent_slot_comes_back_when_what_runs_there_ends(tmp_path: Path) -> None:
-    async def scenario(world: AgentWorld) -> None:
-        world.quotas = {TENANT: Quota(reserve_slots=1), ROTATING: Quota(limit_slots=2)}
-        world.publish_snapshot(*world.records)
-        held = [await world.submit(name, tenant=ROTATING) for name in "bc"]
-        owed = asyncio.create_task(world.answer("a"))
-        await asyncio.sleep(0)
-        later = asyncio.create_task(world.answer("d", tenant=ROTATING))
-        await asyncio.sleep(0)
-        assert not owed.done()
-        for ticket in held:
-            await ticket.abort()
-        assert await owed
-        assert await later
-        assert num_evictions(world, "reserve") == 1
-
-    run(tmp_path, scenario)
-
-
-def test_a_spent_load_rate_refuses_and_says_when_to_come_back(tmp_path: Path) -> None:
-    async def scenario(world: AgentWorld) -> None:
-        world.quotas = {TENANT: Quota(limit_slots=2, loads_per_minute=2.0)}
-        world.publish_snapshot(*world.records)
-        await world.answer("a")
-        await world.answer("b")
-        with pytest.raises(LoadRateExceededError) as refused:
-            await world.submit("c")
-        assert 20_000 < refused.value.retry_after_ms <= 30_000
-        assert await world.answer("b")
-
-    run(tmp_path, scenario)
-
-
-def test_the_tenant_that_was_served_less_goes_first(tmp_path: Path) -> None:
-    async def scenario(world: AgentWorld) -> None:
-        order: list[str] = []
-
-        async def ask(label: str, tenant: TenantId) -> None:
-            await world.answer("a", tenant=tenant)
-            order.append(label)
-
-        await world.answer("a", tenant=ROTATING)
-        held = await world.submit("a", tenant=ROTATING)
-        waiting = [asyncio.create_task(ask(f"rotating {number}", ROTATING)) for number in range(3)]
-        await asyncio.sleep(0)
-        waiting.append(asyncio.create_task(ask("acme", TENANT)))
-        await asyncio.sleep(0)
-        assert not order
-        await finish(held)
-        await asyncio.gather(*waiting)
-        assert order.index("acme") <= 1
-        assert order[-1] == "rotating 2"
-
-    run(tmp_path, scenario, engine_sequences_max=1)
-
-
-def test_a_queue_that_is_full_refuses(tmp_path: Path) -> None:
-    async def scenario(world: AgentWorld) -> None:
-        held = await world.submit("a")
-        waits = asyncio.create_task(world.answer("a"))
-        await asyncio.sleep(0)
-        with pytest.raises(TooManyRequestsError):
-            await world.submit("a")
-        await held.abort()
-        assert await waits
-
-    run(tmp_path, scenario, engine_sequences_max=1, waiting_max=2)
-
-
-def test_a_budget_that_a_load_would_miss_is_refused_at_once_and_met_on_the_next_try(tmp_path: Path) -> None:
-    async def scenario(world: AgentWorld) -> None:
-        for name in "ab":
-            await world.answer(name)
-        with pytest.raises(AdapterColdError) as refused:
-            await world.submit("c", budget_ms=1)
-        assert 1 <= refused.value.retry_after_ms < 5_000
-        async with asyncio.timeout(20):
-            while world.engine_name("c") not in (await world.engines[0].inventory()).loaded:
-                await asyncio.sleep(0.01)
-        ticket = await world.submit("c", budget_ms=1_000)
-        assert ticket.lane == "hot"
-        assert text_of(await finish(ticket))
-
-    run(tmp_path, scenario, effect_timeout_s=5.0)
-
-
-def test_a_budget_that_runs_out_while_waiting_is_a_cold_refusal(tmp_path: Path) -> None:
-    async def scenario(world: AgentWorld) -> None:
-        world.quotas = {TENANT: Quota(reserve_slots=1), ROTATING: Quota(limit_slots=2)}
-        world.publish_snapshot(*world.records)
-        held = [await world.submit(name, tenant=ROTATING) for name in "bc"]
-        with pytest.raises(AdapterColdError):
-            await world.submit("a", budget_ms=300)
-        assert [text_of(await finish(ticket)) for ticket in held]
-        assert world.agent.num_leases() == 0
-
-    run(tmp_path, scenario)
 
 
 def test_a_client_that_leaves_while_its_version_loads_leaves_no_lease(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -157,3 +157,39 @@ def blob_path(world: AgentWorld, name: str) -> Path:
     found = [path for path in (world.root / "blobs").rglob("*") if path.is_file() and digest.endswith(path.name[-40:])]
     assert len(found) == 1
     return found[0]
+
+
+Scenario = Callable[[AgentWorld], Awaitable[None]]
+
+
+def run(root: Path, scenario: Scenario, **settings: int | float | str) -> AgentWorld:
+    world = AgentWorld(root, **settings)  # pyright: ignore[reportArgumentType]
+
+    async def body() -> None:
+        async with asyncio.timeout(60), world.running():
+            await scenario(world)
+
+    asyncio.run(body())
+    return world
+
+
+def num_loads(world: AgentWorld) -> int:
+    """Loads that were finished, by the metrics."""
+    return _total(world, "load_duration_seconds_count")
+
+
+def num_evictions(world: AgentWorld, cause: str) -> int:
+    return _total(world, f'evictions_total{{cause="{cause}"}}')
+
+
+async def push_out(world: AgentWorld, name: str) -> None:
+    """Ask for other versions until this one has left its slot."""
+    async with asyncio.timeout(20):
+        while world.engine_name(name) in (await world.engines[0].inventory()).loaded:
+            for other in sorted(world.records.keys() - {name}):
+                await world.answer(other)
+
+
+def _total(world: AgentWorld, part: str) -> int:
+    text = world.metrics.text().decode()
+    return int(sum(float(line.rpartition(" ")[2]) for line in text.splitlines() if part in line))

@@ -54,3 +54,25 @@ def ratio(over: Sequence[float], under: Sequence[float]) -> Spread | None:
     Rounds in which either side has no value, or the lower side is 0, must have been left out by the caller.
     """
     return spread(top / bottom for top, bottom in zip(over, under, strict=True))
+
+
+#: One-sided 95% quantiles of Student's t by degrees of freedom, to two digits; beyond the table the last one is used.
+_T_95 = (6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86, 1.83, 1.81, 1.80, 1.78, 1.77, 1.76, 1.75, 1.75, 1.74, 1.73)
+
+
+def upper_bound(ratios: Sequence[float]) -> float:
+    """Return the upper 95% bound of the mean ratio, taken over the logarithms of the rounds' ratios.
+
+    Args:
+        ratios: At least two, all above 0.
+
+    Raises:
+        ValueError: fewer than two.
+    """
+    if len(ratios) < 2:
+        raise ValueError("a bound needs two rounds")
+    logs = [math.log(each) for each in ratios]
+    mean = sum(logs) / len(logs)
+    deviation = math.sqrt(sum((each - mean) ** 2 for each in logs) / (len(logs) - 1))
+    t = _T_95[min(len(logs) - 2, len(_T_95) - 1)]
+    return math.exp(mean + t * deviation / math.sqrt(len(logs)))

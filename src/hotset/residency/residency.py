@@ -43,7 +43,7 @@ from hotset.residency.events import (
     Unload,
     Unloaded,
 )
-from hotset.residency.reuse import Reuse
+from hotset.residency.reuse import Reuse, ReuseModel
 from hotset.residency.room import find_room, num_held
 from hotset.residency.slots import Lease, Slot, SlotState, State
 from hotset.residency.warm import WarmFiles
@@ -68,6 +68,7 @@ class Residency:
         load_retry_s: float = 5.0,
         loads_per_minute: float = LOADS_PER_MINUTE,
         default_quota: Quota = DEFAULT_QUOTA,
+        reuse: ReuseModel | None = None,
     ) -> None:
         """Start with empty slots.
 
@@ -79,12 +80,13 @@ class Residency:
                 poisoned one does not keep the engine busy.
             loads_per_minute: Loads that a tenant may cause where its quota says nothing of it.
             default_quota: The quota of tenants that have none.
+            reuse: Guesses when a version is asked for again; by default from the gaps seen.
         """
         self.state = State([Slot(index) for index in range(num_slots)], WarmFiles(warm_bytes_max))
         self.accounts = Accounts(num_slots=num_slots, loads_per_minute=loads_per_minute, default=default_quota)
         #: Evictions by (who caused it, who suffered it, why).
         self.ledger: Counter[tuple[TenantId, TenantId, Cause]] = Counter()
-        self._reuse = Reuse()
+        self._reuse = reuse or Reuse()
         self._load_retry_s = load_retry_s
 
     def handle(self, event: Event, now_s: float) -> Effects:

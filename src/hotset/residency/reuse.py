@@ -9,6 +9,7 @@ little more.
 
 import math
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from hotset.core.ids import EngineName
 
@@ -50,6 +51,22 @@ class _Gaps:
 class _Use:
     asked_at_s: float
     gaps: _Gaps = field(default_factory=lambda: _Gaps(_KEPT))
+
+
+class ReuseModel(Protocol):
+    """Guesses when versions are asked for again."""
+
+    def asked(self, name: EngineName, now_s: float) -> None:
+        """Count a request for a version."""
+        ...
+
+    def forget(self, kept: frozenset[EngineName]) -> None:
+        """Drop every version that is not among these."""
+        ...
+
+    def log_seconds(self, name: EngineName, now_s: float) -> float:
+        """Return the expected natural logarithm of the seconds until a version is asked for again."""
+        ...
 
 
 class Reuse:

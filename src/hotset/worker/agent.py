@@ -17,6 +17,7 @@ from hotset.core.residency_report import WorkerReport
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.core.versions import VersionRecord
 from hotset.engines.port import Engine
+from hotset.residency.reuse import Reuse, ReuseModel
 from hotset.telemetry.metrics import Metrics
 from hotset.worker.engine_life import EngineLife
 from hotset.worker.local_store import LocalStore
@@ -40,6 +41,7 @@ class LocalAgent:
         settings: WorkerSettings,
         clock: Clock,
         metrics: Metrics,
+        make_reuse: Callable[[], ReuseModel] = Reuse,
     ) -> None:
         """Prepare an agent; `run` starts it.
 
@@ -53,8 +55,10 @@ class LocalAgent:
             settings: Limits and pauses.
             clock: Where time comes from.
             metrics: Where to count.
+            make_reuse: Makes what guesses when a version is asked for again, for each life of an engine.
         """
         self.base = base
+        self._make_reuse = make_reuse
         self._make_engine = make_engine
         self._store = store
         self._reviewer_keys = reviewer_keys
@@ -209,6 +213,7 @@ class LocalAgent:
             settings=self._settings,
             clock=self._clock,
             metrics=self._metrics,
+            reuse=self._make_reuse(),
         )
         life.permit(self._records, self._snapshot.quotas)
         self._life = life

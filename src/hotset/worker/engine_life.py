@@ -54,6 +54,7 @@ from hotset.residency.events import (
     Unloaded,
 )
 from hotset.residency.residency import Residency
+from hotset.residency.reuse import ReuseModel
 from hotset.telemetry.metrics import Metrics
 from hotset.worker.lease_ticket import LeaseTicket, estimated_tokens
 from hotset.worker.local_store import LocalStore
@@ -88,6 +89,7 @@ class EngineLife:
         settings: WorkerSettings,
         clock: Clock,
         metrics: Metrics,
+        reuse: ReuseModel | None = None,
     ) -> None:
         self.engine = engine
         self.facts = facts
@@ -101,6 +103,7 @@ class EngineLife:
             warm_bytes_max=settings.warm_bytes_max,
             load_retry_s=settings.load_retry_s,
             loads_per_minute=settings.loads_per_minute,
+            reuse=reuse,
         )
         queue = FairQueue(sequences_max=settings.engine_sequences_max or facts.num_sequences_max)
         self._dispatcher = Dispatcher(self._residency, queue, waiting_max=settings.waiting_max)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hotset.bench import engine, gateway, replay
+from hotset.bench import engine, gateway, replay, rotation
 from hotset.bench.report import Report
 from hotset.bench.workloads import LocalityShape, ServegenShape
 from hotset.cli.output import console, warn
@@ -73,6 +73,28 @@ def bench_engine(
         peers_dir=peers_dir,
     )
     _print(engine.run(settings, warn), as_json=json)
+
+
+@app.command("rotation")
+def bench_rotation(
+    base: Annotated[Path, typer.Option(help="The base model's folder.")],
+    rounds: Rounds = 5,
+    seconds: Annotated[float, typer.Option(min=1, help="Counted seconds of each block.")] = 10.0,
+    slots: Annotated[int, typer.Option(min=6, help="Slots of the engine; four are the victims' reserves.")] = 8,
+    adapters: Annotated[int, typer.Option(min=4, help="Adapters that the rotating tenant turns over.")] = 40,
+    in_flight: Annotated[int, typer.Option(min=1, help="Requests that it keeps in flight.")] = 8,
+    json: Json = False,
+) -> None:
+    """Measure what a tenant that rotates through many adapters does to tenants inside their reserves."""
+    settings = rotation.Settings(
+        base_folder=base,
+        rounds=rounds,
+        seconds=seconds,
+        num_slots=slots,
+        rotating_adapters=adapters,
+        in_flight=in_flight,
+    )
+    _print(rotation.run(settings, warn), as_json=json)
 
 
 @app.command("replay")

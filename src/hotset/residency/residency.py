@@ -44,7 +44,7 @@ from hotset.residency.events import (
     Unloaded,
 )
 from hotset.residency.reuse import Reuse, ReuseModel
-from hotset.residency.room import find_room, num_held
+from hotset.residency.room import find_room, lent_out, num_held, num_used_up
 from hotset.residency.slots import Lease, Slot, SlotState, State
 from hotset.residency.warm import WarmFiles
 
@@ -123,6 +123,10 @@ class Residency:
         assert slot.name is not None
         return math.log(max(_LOAD_MIN_S, slot.load_s)) - self._reuse.log_seconds(slot.name, now_s)
 
+    def is_owed(self, tenant: TenantId) -> bool:
+        """Whether a tenant has fewer slots than its reserve."""
+        return num_used_up(self.state.slots, tenant) < self.accounts.share(tenant).reserve
+
     def room_for(self, tenant: TenantId, now_s: float, *, is_impatient: bool = False) -> Slot | None:
         """Return the slot that a tenant's next version would take now; changes nothing."""
 
@@ -183,7 +187,7 @@ class Residency:
             return None
         slot = self.room_for(tenant, now_s, is_impatient=requested.is_impatient)
         if slot is None:
-            is_at_limit = num_held(self.state.slots)[tenant] >= self.accounts.share(tenant).limit
+            is_at_limit = num_used_up(self.state.slots, tenant) >= self.accounts.share(tenant).limit
             effects.append(Refuse(request, SlotsFullError.code, _AT_LIMIT if is_at_limit else ""))
             return None
         self.accounts.charge_load(tenant, now_s)
@@ -192,9 +196,14 @@ class Residency:
 
     def _promise(self, slot: Slot, name: EngineName, tenant: TenantId, effects: Effects) -> None:
         """Give the slot to the version: at once where it is empty, else once what is in it has left."""
+        had = slot.account
+        if slot.state is SlotState.CLOSING:
+            slot.victim = had
         if slot.state is SlotState.HOT:
             self._evict(slot, tenant, effects)
         slot.account = tenant
+        if had != tenant:
+            self._hand_over(tenant)
         if slot.state is SlotState.EMPTY:
             self._start_load(slot, name, effects)
         else:
@@ -204,14 +213,14 @@ class Residency:
         """Let a hot version go for another tenant's or another version of the same one."""
         victim = slot.account
         assert victim is not None, f"slot {slot.index} is hot and nobody's"
-        held = num_held(self.state.slots)
+        held = num_held(self.state.slots)[victim]
         share = self.accounts.share(victim)
         cause: Cause = "own"
         if victim != tenant:
-            assert held[victim] > share.reserve, f"I5: {victim} holds {held[victim]} of {share.reserve} owed"
-            cause = "reserve" if held[tenant] < self.accounts.share(tenant).reserve else "borrow"
+            assert held > share.reserve, f"I5: {victim} holds {held} of {share.reserve} owed"
+            cause = "reserve" if self.is_owed(tenant) else "borrow"
         self.ledger[tenant, victim, cause] += 1
-        slot.leaving = cause
+        slot.leaving, slot.victim = cause, victim
         slot.state = SlotState.CLOSING
         self._unload_if_done(slot, effects)
 
@@ -231,19 +240,34 @@ class Residency:
         return effects
 
     def _reopen(self, slot: Slot) -> None:
-        """Nobody waits for a slot that was to be given away: what still runs there keeps it."""
-        slot.successor = None
+        """Nobody waits for a slot that was to be given away: it is whose it was, and what still runs there keeps it."""
+        if slot.victim is not None:
+            assert slot.account is not None, f"slot {slot.index} was promised to nobody"
+            if slot.leaving != "withdrawn":
+                self.ledger -= Counter([(slot.account, slot.victim, slot.leaving)])
+            slot.account, slot.victim = slot.victim, None
+        slot.successor, slot.leaving = None, "withdrawn"
         if slot.num_running and slot.name in self.state.permitted:
             slot.state = SlotState.HOT
-            slot.account = next(iter(slot.users))
+            self._move_charge(slot)
 
     def _move_charge(self, slot: Slot) -> None:
-        """Charge a slot to one that uses it where the one that is charged does so no more."""
-        if slot.account is None or slot.account in slot.users or slot.state not in (SlotState.LOADING, SlotState.HOT):
+        """Charge a slot to one that uses it where the one charged does so no more and has more than it is owed."""
+        account = slot.account
+        if account is None or slot not in lent_out(self.state.slots, account):
             return
         held = num_held(self.state.slots)
-        heirs = (user for user in slot.users if held[user] < self.accounts.share(user).limit)
-        slot.account = next(heirs, slot.account)
+        if held[account] > self.accounts.share(account).reserve:
+            heirs = (user for user in slot.users if held[user] < self.accounts.share(user).limit)
+            slot.account = next(heirs, account)
+
+    def _hand_over(self, tenant: TenantId) -> None:
+        """Charge one that uses a tenant's slot for it, now that the tenant has another: at its limit, too."""
+        held = num_held(self.state.slots)
+        lent = lent_out(self.state.slots, tenant)
+        if lent and held[tenant] > self.accounts.share(tenant).reserve:
+            users = lent[0].users
+            lent[0].account = min(users, key=lambda user: held[user] >= self.accounts.share(user).limit)
 
     # --- outcomes of effects ---------------------------------------------------------------------------
 
@@ -395,12 +419,12 @@ class Residency:
         assert slot.name is not None
         running = [r for r, lease in self.state.leases.items() if lease.running and lease.slot == slot.index]
         assert not running, f"I3: unload of {slot.name} while {running} run"
-        slot.state = SlotState.UNLOADING
+        slot.state, slot.victim = SlotState.UNLOADING, None
         effects.append(Unload(slot.index, slot.name, slot.leaving))
 
     def _empty(self, slot: Slot) -> None:
         slot.state, slot.name, slot.successor, slot.account = SlotState.EMPTY, None, None, None
-        slot.leaving, slot.load_s, slot.slot_bytes = "withdrawn", 0.0, 0
+        slot.leaving, slot.victim, slot.load_s, slot.slot_bytes = "withdrawn", None, 0.0, 0
 
     def _in_use(self) -> set[EngineName | None]:
         """Versions in slots or promised one: their files stay."""

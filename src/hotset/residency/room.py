@@ -16,6 +16,21 @@ def num_held(slots: Sequence[Slot]) -> Counter[TenantId]:
     return Counter(slot.account for slot in slots if slot.account is not None)
 
 
+def lent_out(slots: Sequence[Slot], tenant: TenantId) -> list[Slot]:
+    """Return the slots that are charged to a tenant and that others alone use."""
+    used = (SlotState.LOADING, SlotState.HOT)
+    return [
+        slot
+        for slot in slots
+        if slot.account == tenant and slot.users and slot.state in used and tenant not in slot.users
+    ]
+
+
+def num_used_up(slots: Sequence[Slot], tenant: TenantId) -> int:
+    """Return how many slots a tenant holds when it asks for another: those that others alone use do not count."""
+    return num_held(slots)[tenant] - len(lent_out(slots, tenant))
+
+
 def find_room(
     slots: Sequence[Slot], accounts: Accounts, tenant: TenantId, worth: Worth, *, is_impatient: bool = False
 ) -> Slot | None:
@@ -33,6 +48,7 @@ def find_room(
         is_impatient: Whether a slot of the tenant's own may be closed though requests run there.
     """
     held = num_held(slots)
+    held[tenant] -= len(lent_out(slots, tenant))
     share = accounts.share(tenant)
     is_owed, may_take = held[tenant] < share.reserve, held[tenant] < share.limit
     if (free := _free(slots, tenant if not may_take else None)) is not None:

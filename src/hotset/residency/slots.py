@@ -37,6 +37,8 @@ class Slot:
     successor: EngineName | None = None
     #: Who is charged for it, from the decision to load on: for `successor` where there is one, else for `name`.
     account: TenantId | None = None
+    #: Who was charged for `name` before the slot was promised to `successor`; only while closing for one.
+    victim: TenantId | None = None
     #: Leases that count on this slot, by tenant: running ones of `name` and waiting ones of `promised()`.
     users: dict[TenantId, int] = field(default_factory=dict[TenantId, int])
     #: All of them together.

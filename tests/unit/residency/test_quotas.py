@@ -274,3 +274,58 @@ def test_an_eviction_out_of_a_reserve_stops_at_the_assertion() -> None:
     worker.use(ACME, 0)
     with pytest.raises(AssertionError, match="I5"):
         worker.residency._promise(worker.residency.state.slots[0], version(GLOBEX, 0), GLOBEX, [])
+
+
+def test_whoever_uses_a_version_of_a_tenant_inside_its_reserve_does_not_take_the_charge() -> None:
+    """I5: else the slot would be another's, above its reserve, and the next borrower would take it."""
+    worker = Worker(2, {ACME: Quota(reserve_slots=1), GLOBEX: Quota(limit_slots=2)})
+    worker.use(ACME, 0)
+    running, _ = worker.ask(GLOBEX, 0, of=ACME)
+    assert worker.accounts() == {ACME: 1, None: 1}
+    worker.settle(Released(running))
+    for number in range(3):
+        worker.use(INITECH, number)
+        worker.use(GLOBEX, number)
+    assert version(ACME, 0) in worker.hot
+
+
+def test_a_slot_that_others_alone_use_is_theirs_once_its_tenant_needs_another() -> None:
+    """Else whoever shares a version could hold its tenant's reserve for as long as it likes."""
+    worker = Worker(2, {ACME: Quota(reserve_slots=1, limit_slots=1), GLOBEX: Quota(limit_slots=1)})
+    worker.use(ACME, 0)
+    worker.ask(GLOBEX, 0, of=ACME)
+    worker.use(ACME, 1)
+    assert worker.accounts() == {ACME: 1, GLOBEX: 1}
+    assert worker.hot == {version(ACME, 0), version(ACME, 1)}
+
+
+def test_a_user_at_its_limit_takes_the_charge_too_where_the_tenant_needs_another() -> None:
+    worker = Worker(2, {ACME: Quota(reserve_slots=1), GLOBEX: Quota(limit_slots=1)})
+    worker.hold(GLOBEX, 0)
+    worker.use(ACME, 0)
+    worker.ask(GLOBEX, 0, of=ACME)
+    assert worker.accounts() == {ACME: 1, GLOBEX: 1}
+    worker.ask(ACME, 1)
+    slots = worker.residency.state.slots
+    assert [(slot.state, slot.account) for slot in slots] == [(SlotState.CLOSING, ACME), (SlotState.HOT, GLOBEX)]
+
+
+def test_a_slot_that_opens_again_is_whose_it_was_and_was_not_evicted() -> None:
+    worker = Worker(1, {ACME: Quota(reserve_slots=1)})
+    worker.hold(GLOBEX, 0)
+    worker.ask(INITECH, 0, of=GLOBEX)
+    waiting, _ = worker.ask(ACME, 0)
+    worker.settle(Released(waiting))
+    assert worker.accounts() == {GLOBEX: 1}
+    assert not worker.residency.ledger
+
+
+def test_a_withdrawn_version_that_still_runs_is_not_charged_to_one_that_gave_up_its_slot() -> None:
+    worker = Worker(2, {ACME: Quota(reserve_slots=1), GLOBEX: Quota(limit_slots=2)})
+    worker.hold(GLOBEX, 0)
+    worker.hold(GLOBEX, 1)
+    waiting, _ = worker.ask(ACME, 0)
+    worker.settle(Permitted(NAMES - {version(GLOBEX, 0)}))
+    worker.settle(Released(waiting))
+    assert worker.accounts() == {GLOBEX: 2}
+    assert worker.residency.state.slots[0].leaving == "withdrawn"

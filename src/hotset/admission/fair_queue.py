@@ -39,6 +39,8 @@ class FairQueue:
         self._output_weight = output_weight
         #: By tenant, requests in order of arrival; no tenant without any.
         self._waiting: dict[TenantId, dict[RequestId, _Entry]] = {}
+        #: The same, by request.
+        self._entries: dict[RequestId, _Entry] = {}
         self._running: dict[RequestId, _Entry] = {}
         #: The sum over those that run.
         self._num_sequences = 0
@@ -54,7 +56,7 @@ class FairQueue:
     @property
     def num_waiting(self) -> int:
         """Requests that wait for one."""
-        return sum(map(len, self._waiting.values()))
+        return len(self._entries)
 
     def has_place(self, num_sequences: int) -> bool:
         """Whether a request of so many sequences would go at once."""
@@ -70,7 +72,7 @@ class FairQueue:
         return self._counters.get(tenant, 0.0)
 
     def __contains__(self, request: RequestId) -> bool:
-        return request in self._running or any(request in entries for entries in self._waiting.values())
+        return request in self._running or request in self._entries
 
     def enter(self, request: RequestId, tenant: TenantId, *, input_tokens: int, num_sequences: int = 1) -> None:
         """Let a request wait; its prompt is charged when it starts."""
@@ -79,7 +81,8 @@ class FairQueue:
             lowest = min((self.counter(other) for other in self._waiting), default=self._left_at)
             self._counters[tenant] = max(self.counter(tenant), lowest)
             self._waiting[tenant] = {}
-        self._waiting[tenant][request] = _Entry(tenant, input_tokens, num_sequences)
+        entry = _Entry(tenant, input_tokens, num_sequences)
+        self._waiting[tenant][request] = self._entries[request] = entry
 
     def start(self) -> list[RequestId]:
         """Give free places to those that wait, and return who got one, in order.
@@ -118,14 +121,13 @@ class FairQueue:
         if (entry := self._running.pop(request, None)) is not None:
             self._num_sequences -= entry.num_sequences
             return
-        for entries in self._waiting.values():
-            if request in entries:
-                self._take(request, entries[request])
-                return
+        if (entry := self._entries.get(request)) is not None:
+            self._take(request, entry)
 
     def clear(self) -> None:
         """Forget every request, as the engine is gone; counters stay."""
         self._waiting.clear()
+        self._entries.clear()
         self._running.clear()
         self._num_sequences = 0
 
@@ -135,6 +137,7 @@ class FairQueue:
         assert self._num_sequences == total, f"{self._num_sequences} sequences counted, {total} run"
         assert total <= self._sequences_max or len(self._running) == 1, f"{total} of {self._sequences_max} run"
         waiting = [request for entries in self._waiting.values() for request in entries]
+        assert self._entries.keys() == set(waiting), "requests wait that no tenant has, or the other way round"
         assert all(self._waiting.values()), "a tenant waits with nothing"
         assert max(Counter([*waiting, *self._running]).values(), default=1) == 1, "a request stands in two places"
 
@@ -150,6 +153,7 @@ class FairQueue:
 
     def _take(self, request: RequestId, entry: _Entry) -> None:
         """Take a request out of those that wait."""
+        del self._entries[request]
         del self._waiting[entry.tenant][request]
         if not self._waiting[entry.tenant]:
             del self._waiting[entry.tenant]

@@ -35,6 +35,11 @@ from hotset.residency.slots import Slot, SlotState
 NAMES = [EngineName(f"hs-{index}") for index in range(5)]
 TENANTS = [TenantId(name) for name in ("acme", "globex", "initech")]
 NUM_SLOTS = 3
+_QUOTAS = st.builds(
+    lambda pair, loads_per_minute: Quota(min(pair), max(pair), loads_per_minute),
+    st.tuples(st.integers(0, NUM_SLOTS), st.integers(1, NUM_SLOTS)),
+    st.sampled_from([None, None, 1.0, 10.0]),
+)
 _EVICTIONS = ("own", "borrow", "reserve")
 
 
@@ -147,9 +152,9 @@ class DispatcherMachine(RuleBasedStateMachine):
         self.dispatcher.queue.served(request, input_tokens=num_tokens, output_tokens=num_tokens)
         self.dispatcher.outlook.first_token(request, self.now_s)
 
-    @rule(quotas=st.dictionaries(st.sampled_from(TENANTS), st.tuples(st.integers(0, 3), st.integers(1, 3))))
-    def set_quotas(self, quotas: dict[TenantId, tuple[int, int]]) -> None:
-        self.tell(Quotas({tenant: Quota(min(pair), max(pair)) for tenant, pair in quotas.items()}))
+    @rule(quotas=st.dictionaries(st.sampled_from(TENANTS), _QUOTAS))
+    def set_quotas(self, quotas: dict[TenantId, Quota]) -> None:
+        self.tell(Quotas(quotas))
 
     @rule(names=st.sets(st.sampled_from(NAMES), min_size=2))
     def permit(self, names: set[EngineName]) -> None:

@@ -2,24 +2,27 @@
 
 A request first waits until there is a slot for its version, then has a lease on it, then waits for a place in the
 engine. So what waits for a place holds its slot, and the fair queue never picks a request whose version is not in one.
-When a slot may be had, those that are owed one are asked first, then the others as they came; all that wait for the
-same version come along. No other policy lives here.
+When a slot may be had, tenants that are owed one are asked first, then those that borrow fewest, of these the one that
+waits for longest; a tenant's own requests go as they came, and all that wait for the same version come along. So no
+number of requests in front keeps another tenant from a slot. No other policy lives here.
 """
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hotset.admission.fair_queue import FairQueue
 from hotset.admission.first_token import NOTHING
 from hotset.core.errors import (
     AdapterColdError,
     EngineUnavailableError,
+    LoadRateExceededError,
     ModelNotFoundError,
     TooManyRequestsError,
 )
 from hotset.core.ids import EngineName, RequestId, TenantId
 from hotset.dispatch.outlook import Outlook
+from hotset.dispatch.wanting import Want, Wanting
 from hotset.residency import invariants
 from hotset.residency.events import (
     Dispatch,
@@ -36,12 +39,14 @@ from hotset.residency.events import (
     Requested,
 )
 from hotset.residency.residency import Residency
-from hotset.residency.room import num_held
+from hotset.residency.room import lent_out, num_held
 
 #: How long a tenant's request waits for a slot before one of its own busy ones is closed for it.
 PATIENCE_S = 2.0
 #: Of the requests that may wait, how many may be one tenant's: one over this.
 _TENANT_SHARE = 2
+#: Stands for all tenants that hold no slot and are owed none: for them there is room or not alike. None is called this.
+_NEWCOMER = TenantId("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +82,10 @@ class Dispatcher:
         self._waiting_max = waiting_max
         #: Requests that were not dispatched yet.
         self._arrived: dict[RequestId, Arrived] = {}
-        #: Of those, the ones that no slot was found for yet, and since when; in order of arrival.
-        self._wanting: dict[RequestId, float] = {}
+        #: How many these are by tenant.
+        self._num_arrived: Counter[TenantId] = Counter()
+        #: Of those, the ones that no slot was found for yet.
+        self._wanting = Wanting()
 
     def handle(self, event: Arrived | Event, now_s: float) -> list[Effect]:
         """Take one event and return the effects to carry out, in order; see `Residency.handle`."""
@@ -86,8 +93,8 @@ class Dispatcher:
             case Arrived():
                 effects = self._arrive(event, now_s)
             case Released(request):
-                self._arrived.pop(request, None)
-                self._wanting.pop(request, None)
+                self._let_go(request)
+                self._wanting.remove(request)
                 self.queue.leave(request)
                 self.outlook.ended(request, now_s)
                 effects = self.residency.handle(event, now_s)
@@ -100,7 +107,8 @@ class Dispatcher:
                 effects = self.residency.handle(event, now_s)
                 effects += self._refuse_queued(names | {None}, ModelNotFoundError.code, now_s)
             case Loaded() | LoadFailed() | Lost():
-                self.outlook.load_ended(event.name, event.load_s if isinstance(event, Loaded) else None, now_s)
+                if self.residency.is_loading(event.slot, event.name):  # a lost unload ends no load
+                    self.outlook.load_ended(event.name, event.load_s if isinstance(event, Loaded) else None, now_s)
                 effects = self.residency.handle(event, now_s)
             case _:
                 effects = self.residency.handle(event, now_s)
@@ -113,59 +121,97 @@ class Dispatcher:
 
     def num_wanting(self) -> Counter[TenantId]:
         """Return how many requests no slot was found for yet, by tenant."""
-        return Counter(self._arrived[request].tenant for request in self._wanting)
+        return self._wanting.counts()
 
     def _arrive(self, arrived: Arrived, now_s: float) -> list[Effect]:
         """Let a request wait, or refuse it at once: the queue is full, or it would miss its budget."""
-        request = arrived.request
-        if self._is_full(arrived.tenant):
+        request, name, tenant = arrived.request, arrived.name, arrived.tenant
+        if self._is_full(tenant):
             return [Refuse(request, TooManyRequestsError.code, "")]
-        requested = Requested(request, arrived.name, arrived.tenant)
+        requested = Requested(request, name, tenant)
         must_wait = self.residency.must_wait(requested, now_s)
+        if (refused := self._over_budget(arrived, now_s)) is not None:
+            if must_wait or refused.code != AdapterColdError.code:
+                return [refused]
+            # Brought in all the same, so that it is there when the client comes back.
+            brought = self.residency.handle(replace(requested, is_forerunner=True), now_s)
+            is_refused = any(isinstance(effect, Refuse) and effect.request == request for effect in brought)
+            return brought if is_refused else [*brought, refused]
+        self._arrived[request] = arrived
+        self._num_arrived[tenant] += 1
+        if name is None or not must_wait:
+            return self.residency.handle(requested, now_s)
+        self._wanting.add(Want(request, name, tenant, now_s))
+        return []
+
+    def _over_budget(self, arrived: Arrived, now_s: float) -> Refuse | None:
+        """Return the refusal of a request whose first token would come too late."""
+        if arrived.budget_s is None:
+            return None
         outlook = self.outlook.until_first_token(arrived.name, arrived.tenant, arrived.num_sequences, now_s)
-        if arrived.budget_s is None or outlook.safe_s <= arrived.budget_s:
-            self._arrived[request] = arrived
-            if not must_wait:
-                return self.residency.handle(requested, now_s)
-            self._wanting[request] = now_s
-            return []
+        if outlook.safe_s <= arrived.budget_s:
+            return None
         until_hot = self.outlook.until_hot(arrived.name, arrived.tenant, now_s)
         if until_hot == NOTHING:
             wait_s = outlook.expected_s - arrived.budget_s
-            return [Refuse(request, TooManyRequestsError.code, "", _milliseconds(wait_s))]
-        refused = Refuse(request, AdapterColdError.code, "", _milliseconds(until_hot.expected_s))
-        if must_wait:
-            return [refused]
-        # Brought in all the same, so that it is there when the client comes back.
-        brought = self.residency.handle(requested, now_s)
-        if any(isinstance(effect, Refuse) and effect.request == request for effect in brought):
-            return brought
-        return [*brought, *self.residency.handle(Released(request), now_s), refused]
+            return Refuse(arrived.request, TooManyRequestsError.code, "", _milliseconds(wait_s))
+        return Refuse(arrived.request, AdapterColdError.code, "", _milliseconds(until_hot.expected_s))
 
     def _find_slots(self, now_s: float) -> list[Effect]:
         """Ask residency again for those that no slot was found for."""
         effects: list[Effect] = []
-        tried: set[tuple[TenantId, bool]] = set()
-        for request in sorted(self._wanting, key=self._is_borrower):
-            arrived = self._arrived[request]
-            is_impatient = now_s - self._wanting[request] >= PATIENCE_S
-            requested = Requested(request, arrived.name, arrived.tenant, is_impatient)
-            # Whether there is room depends on the tenant alone, so its others need not be asked for.
-            if (arrived.tenant, is_impatient) in tried and not self._is_promised(arrived.name):
-                continue
-            if self.residency.must_wait(requested, now_s):
-                tried.add((arrived.tenant, is_impatient))
-            else:
-                del self._wanting[request]
-                effects += self.residency.handle(requested, now_s)
+        if not len(self._wanting):
+            return effects
+        for slot in self.residency.state.slots:
+            effects += self._lease(self._wanting.of_version(slot.promised()), now_s)
+        while (want := self._next_ready(now_s)) is not None:
+            others = [other for other in self._wanting.of_version(want.name) if other is not want]
+            found = self._lease([want], now_s)
+            if any(isinstance(effect, Refuse) and effect.code == LoadRateExceededError.code for effect in found):
+                others = self._wanting.of_tenant(want.tenant)  # none of them may cause a load now
+            effects += [*found, *self._lease(others, now_s)]
         return effects
 
-    def _is_borrower(self, request: RequestId) -> bool:
-        tenant = self._arrived[request].tenant
-        return num_held(self.residency.state.slots)[tenant] >= self.residency.accounts.share(tenant).reserve
+    def _next_ready(self, now_s: float) -> Want | None:
+        """Return whose turn it is of those that a slot may be had for now."""
+        ready = (self._ready(tenant, now_s) for tenant in self._in_turns(now_s))
+        return next((want for want in ready if want is not None), None)
 
-    def _is_promised(self, name: EngineName | None) -> bool:
-        return any(slot.promised() == name for slot in self.residency.state.slots)
+    def _in_turns(self, now_s: float) -> list[TenantId]:
+        """Return the tenants that may find a slot, in the order in which they are asked."""
+        accounts, slots = self.residency.accounts, self.residency.state.slots
+        held = num_held(slots)
+        known = {*held, *accounts.reserving()}
+        if self.residency.room_for(_NEWCOMER, now_s) is not None:
+            candidates = self._wanting.tenants()
+        else:
+            candidates = [tenant for tenant in known if self._wanting.has(tenant)]
+
+        def turn(tenant: TenantId) -> tuple[int, float, TenantId]:
+            used_up = held[tenant] - len(lent_out(slots, tenant)) if tenant in held else 0
+            borrowed = used_up - accounts.share(tenant).reserve
+            return max(-1, borrowed), next(self._wanting.firsts(tenant)).since_s, tenant
+
+        return sorted(candidates, key=turn)
+
+    def _ready(self, tenant: TenantId, now_s: float) -> Want | None:
+        """Return the first of a tenant's requests that a slot may be had for now."""
+        for want in self._wanting.firsts(tenant):
+            # What leaves a slot has to be out first, whatever room there is for others.
+            if not self.residency.is_leaving(want.name):
+                return None if self.residency.must_wait(self._request(want, now_s), now_s) else want
+        return None
+
+    def _lease(self, wants: list[Want], now_s: float) -> list[Effect]:
+        """Let requests want no more, and ask residency for them."""
+        effects: list[Effect] = []
+        for want in wants:
+            self._wanting.remove(want.request)
+            effects += self.residency.handle(self._request(want, now_s), now_s)
+        return effects
+
+    def _request(self, want: Want, now_s: float) -> Requested:
+        return Requested(want.request, want.name, want.tenant, is_impatient=now_s - want.since_s >= PATIENCE_S)
 
     def check(self) -> None:
         """Assert the invariants of both, and that they agree on who holds what.
@@ -176,8 +222,10 @@ class Dispatcher:
         invariants.check(self.residency.state)
         self.queue.check()
         leases = self.residency.state.leases
-        assert self._wanting.keys() <= self._arrived.keys(), "a request wants a slot that never came"
-        leased = self._arrived.keys() - self._wanting.keys()
+        self._wanting.check()
+        assert set(self._wanting) <= self._arrived.keys(), "a request wants a slot that never came"
+        assert self._num_arrived == Counter(each.tenant for each in self._arrived.values()), f"{self._num_arrived}"
+        leased = self._arrived.keys() - set(self._wanting)
         assert leased == {request for request in leases if request in self._arrived}, "a request waits without a lease"
         in_queue = {request for request in leases if request in self.queue}
         assert len(in_queue) == self.queue.num_running + self.queue.num_waiting, "queued without a lease"
@@ -192,8 +240,8 @@ class Dispatcher:
         for request, arrived in list(self._arrived.items()):
             if arrived.name in kept or not (request in self.queue or request in self._wanting):
                 continue
-            del self._arrived[request]
-            self._wanting.pop(request, None)
+            self._let_go(request)
+            self._wanting.remove(request)
             self.queue.leave(request)
             effects += [Refuse(request, code, ""), *self.residency.handle(Released(request), now_s)]
         return effects
@@ -212,7 +260,7 @@ class Dispatcher:
                         num_sequences=arrived.num_sequences,
                     )
                 case Refuse(request):
-                    self._arrived.pop(request, None)
+                    self._let_go(request)
                     rest.append(effect)
                 case Load(_, name):
                     self.outlook.load_asked(name, now_s)
@@ -221,13 +269,21 @@ class Dispatcher:
                     rest.append(effect)
         started = self.queue.start()
         for request in started:
-            del self._arrived[request]
+            self._let_go(request)
             self.outlook.dispatched(request, now_s)
         return [*rest, *map(Dispatch, started)]
 
     def _is_full(self, tenant: TenantId) -> bool:
-        own = sum(arrived.tenant == tenant for arrived in self._arrived.values())
-        return len(self._arrived) >= self._waiting_max or own * _TENANT_SHARE >= self._waiting_max
+        is_over = self._num_arrived[tenant] * _TENANT_SHARE >= self._waiting_max
+        return len(self._arrived) >= self._waiting_max or is_over
+
+    def _let_go(self, request: RequestId) -> None:
+        """Count a request among those that wait no more; unknown ones are ignored."""
+        arrived = self._arrived.pop(request, None)
+        if arrived is not None:
+            self._num_arrived[arrived.tenant] -= 1
+            if not self._num_arrived[arrived.tenant]:
+                del self._num_arrived[arrived.tenant]
 
 
 def _milliseconds(seconds: float) -> int:

@@ -48,6 +48,8 @@ class Accounts:
         self._churn: dict[TenantId, _Churn] = {}
         #: Tenants whose reserve was cut because all of them together pass the usable slots.
         self.cut: tuple[TenantId, ...] = ()
+        #: Tenants with a reserve, cut or not, by name.
+        self._reserving: tuple[TenantId, ...] = ()
 
     def apply(self, quotas: Mapping[TenantId, Quota]) -> None:
         """Take over quotas; reserves that do not fit the slots are cut, in the order of tenants' names."""
@@ -61,6 +63,7 @@ class Accounts:
             left -= share.reserve
             self._shares[tenant] = share
         self.cut = tuple(cut)
+        self._reserving = tuple(tenant for tenant, share in self._shares.items() if share.reserve or tenant in cut)
 
     def share(self, tenant: TenantId) -> Share:
         """Return what a tenant is owed and may hold."""
@@ -71,9 +74,9 @@ class Accounts:
         """Slots owed to all tenants together; never above the usable ones."""
         return sum(share.reserve for share in self._shares.values())
 
-    def reserving(self) -> list[TenantId]:
+    def reserving(self) -> tuple[TenantId, ...]:
         """Return the tenants that are owed slots, or would be had their reserve not been cut, by name."""
-        return [tenant for tenant, share in self._shares.items() if share.reserve or tenant in self.cut]
+        return self._reserving
 
     def seconds_to_next_load(self, tenant: TenantId, now_s: float) -> float:
         """Return how long a tenant has to wait before it may cause another load; 0 where it may now."""

@@ -118,6 +118,11 @@ class Residency:
         """Whether the version is in a slot and takes requests."""
         return any(slot.state is SlotState.HOT and slot.name == name for slot in self.state.slots)
 
+    def is_loading(self, index: int, name: EngineName) -> bool:
+        """Whether a load of the version into that slot was asked for and is not answered."""
+        slot = self.state.slots[index]
+        return slot.state is SlotState.LOADING and slot.name == name
+
     def worth(self, slot: Slot, now_s: float) -> float:
         """Return a hot version's worth: the logarithm of its load's seconds over those to its next use."""
         assert slot.name is not None
@@ -142,11 +147,16 @@ class Residency:
             return False
         if self.state.load_failed_until_s.get(name, now_s) > now_s:
             return False
-        if self._is_leaving(name):
+        if self.is_leaving(name):
             return True
         if self.accounts.seconds_to_next_load(requested.tenant, now_s) > 0:
             return False
         return self.room_for(requested.tenant, now_s, is_impatient=requested.is_impatient) is None
+
+    def is_leaving(self, name: EngineName) -> bool:
+        """Whether the version is on its way out of a slot: the engine can't hold it twice, it has to be out first."""
+        leaving = (SlotState.CLOSING, SlotState.UNKNOWN)
+        return any(slot.name == name and slot.state in leaving for slot in self.state.slots)
 
     # --- requests --------------------------------------------------------------------------------------
 
@@ -167,6 +177,8 @@ class Residency:
             slot = self._make_room(requested, name, now_s, effects)
             if slot is None:
                 return effects
+        if requested.is_forerunner:
+            return effects
         hot = slot.state is SlotState.HOT
         self.state.leases[request] = Lease(name, slot.index, tenant, running=hot)
         slot.take(tenant, is_running=hot)
@@ -182,7 +194,7 @@ class Residency:
         if wait_s > 0:
             effects.append(Refuse(request, LoadRateExceededError.code, "", math.ceil(wait_s * 1000)))
             return None
-        if self._is_leaving(name):
+        if self.is_leaving(name):
             effects.append(Refuse(request, SlotsFullError.code, _MAKES_ROOM))
             return None
         slot = self.room_for(tenant, now_s, is_impatient=requested.is_impatient)
@@ -232,7 +244,8 @@ class Residency:
         slot.drop(lease.tenant, is_running=lease.running)
         effects: Effects = []
         if slot.state is SlotState.CLOSING:
-            if slot.successor is not None and slot.num_leases == slot.num_running:
+            # Where none ever waited the version is brought in for one that comes back.
+            if not lease.running and slot.successor is not None and slot.num_leases == slot.num_running:
                 self._reopen(slot)
             self._unload_if_done(slot, effects)
         else:
@@ -244,7 +257,8 @@ class Residency:
         if slot.victim is not None:
             assert slot.account is not None, f"slot {slot.index} was promised to nobody"
             if slot.leaving != "withdrawn":
-                self.ledger -= Counter([(slot.account, slot.victim, slot.leaving)])
+                told: tuple[TenantId, TenantId, Cause] = (slot.account, slot.victim, slot.leaving)
+                self.ledger -= Counter([told])
             slot.account, slot.victim = slot.victim, None
         slot.successor, slot.leaving = None, "withdrawn"
         if slot.num_running and slot.name in self.state.permitted:
@@ -398,11 +412,6 @@ class Residency:
         self._unload_if_done(slot, effects)
 
     # --- small steps -----------------------------------------------------------------------------------
-
-    def _is_leaving(self, name: EngineName) -> bool:
-        """Whether the version is on its way out of a slot: the engine can't hold it twice, it has to be out first."""
-        leaving = (SlotState.CLOSING, SlotState.UNKNOWN)
-        return any(slot.name == name and slot.state in leaving for slot in self.state.slots)
 
     def _slot_promised_to(self, name: EngineName) -> Slot | None:
         return next((slot for slot in self.state.slots if slot.promised() == name), None)

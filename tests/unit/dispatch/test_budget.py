@@ -12,6 +12,7 @@ from hotset.residency.events import (
     Load,
     Loaded,
     LoadFailed,
+    Lost,
     Permitted,
     Quotas,
     Refuse,
@@ -170,3 +171,32 @@ def test_a_failed_load_and_a_dead_engine_are_not_waited_for() -> None:
     assert worker.ask("b", B, budget_s=2.2) == [Load(0, B)]
     worker.tell(EngineGone())
     assert worker.ask("c", C, budget_s=2.2) == [Load(0, C)]
+
+
+def test_a_lent_slot_closes_for_an_owed_tenant_whose_budget_is_too_short_for_it() -> None:
+    """I5: else a borrower that is always busy kept it from one that only sends short budgets."""
+    worker = Worker(num_slots=1)
+    worker.tell(Quotas({ACME: Quota(reserve_slots=1)}))
+    worker.ask("g1", B, tenant=GLOBEX)
+    worker.tell(Loaded(0, B, 10, 2.0))
+    worker.ask("g2", B, tenant=GLOBEX)
+    assert refusal(worker.ask("a", A, budget_s=1.0), "a").code == "adapter_cold"
+    assert worker.ask("g3", B, tenant=GLOBEX) == []
+    assert worker.tell(Released(RequestId("g1"))) == []
+    assert worker.tell(Released(RequestId("g2"))) == [Unload(0, B, "reserve")]
+    assert worker.tell(Unloaded(0, B)) == [Load(0, A)]
+    worker.tell(Loaded(0, A, 10, 2.0))
+    assert worker.ask("again", A, budget_s=1.0) == [Dispatch(RequestId("again"))]
+
+
+def test_a_lost_unload_ends_no_load_of_the_same_version() -> None:
+    worker = Worker(num_slots=2)
+    worker.tell(Quotas({ACME: Quota(limit_slots=1)}))
+    worker.make_hot(0, A)
+    assert worker.ask("c", C) == [Unload(0, A, "own")]
+    assert worker.ask("g", A, tenant=GLOBEX) == [Load(1, A)]
+    worker.now_s += 1.5
+    worker.tell(Lost(0, A))
+    refused = refusal(worker.ask("g2", A, budget_s=0.3, tenant=GLOBEX), "g2")
+    assert refused.retry_after_ms is not None
+    assert abs(refused.retry_after_ms - 500) <= 2

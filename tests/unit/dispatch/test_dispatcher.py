@@ -26,7 +26,7 @@ from hotset.residency.events import (
 from hotset.residency.residency import Residency
 
 ACME, GLOBEX = TenantId("acme"), TenantId("globex")
-A, B, C = (EngineName(f"hs-{letter}") for letter in "abc")
+A, B, C, D = (EngineName(f"hs-{letter}") for letter in "abcd")
 
 
 class Worker:
@@ -123,6 +123,71 @@ def test_an_impatient_request_closes_a_busy_slot_of_its_own_tenant() -> None:
     assert worker.tell(Unloaded(0, A)) == [Load(0, B)]
     assert worker.load(0, B) == dispatch("b")
     assert worker.release("b") == [Unload(0, B, "own")]
+
+
+def test_one_that_wants_what_is_leaving_does_not_hold_back_its_tenants_others() -> None:
+    worker = Worker(num_slots=2, sequences_max=9)
+    worker.tell(Permitted(frozenset({A, B, C, D})))
+    worker.ask("a", A)
+    worker.load(0, A)
+    worker.ask("b", B)
+    worker.load(1, B)
+    worker.ask("c", C)
+    worker.now_s += PATIENCE_S
+    worker.tell(Quotas({}))
+    assert worker.ask("a2", A) == []
+    assert worker.ask("d", D) == []
+    worker.now_s -= 1.0
+    assert worker.release("b") == [Unload(1, B, "own")]
+    assert worker.tell(Unloaded(1, B)) == [Load(1, D)]
+
+
+def test_no_number_of_requests_in_front_keeps_another_tenant_from_a_slot() -> None:
+    worker = Worker(num_slots=2, sequences_max=9)
+    worker.tell(Permitted(frozenset({A, B, C, D})))
+    worker.ask("a", A)
+    worker.load(0, A)
+    worker.ask("b", B)
+    worker.load(1, B)
+    worker.ask("c", C)
+    worker.now_s -= 1.0
+    worker.ask("g", D, GLOBEX)
+    assert worker.release("a") == [Unload(0, A, "borrow")]
+    assert worker.dispatcher.num_wanting() == {ACME: 1}
+
+
+def test_who_wants_a_slot_with_its_loads_spent_is_refused_once_there_is_room() -> None:
+    worker = Worker(num_slots=1)
+    worker.tell(Quotas({ACME: Quota(loads_per_minute=1.0)}))
+    worker.ask("base", None)
+    worker.ask("g", A, GLOBEX)
+    worker.load(0, A)
+    worker.ask("a1", B)
+    worker.ask("a2", C)
+    worker.dispatcher.residency.accounts.charge_load(ACME, worker.now_s)
+    effects = worker.release("g")
+    assert [(effect.request, effect.code) for effect in effects if isinstance(effect, Refuse)] == [
+        ("a1", "load_rate_exceeded"),
+        ("a2", "load_rate_exceeded"),
+    ]
+    assert worker.dispatcher.num_wanting() == {}
+
+
+def test_what_two_tenants_want_is_forgotten_one_by_one() -> None:
+    worker = Worker(num_slots=1, sequences_max=9)
+    worker.ask("a", A)
+    worker.load(0, A)
+    for request, tenant in (("b1", ACME), ("b2", GLOBEX), ("b3", ACME)):
+        worker.ask(request, B, tenant)
+        worker.now_s -= 1.0
+    worker.release("b1")
+    assert worker.dispatcher.num_wanting() == {ACME: 1, GLOBEX: 1}
+    worker.now_s -= 1.0
+    worker.release("b2")
+    assert worker.dispatcher.num_wanting() == {ACME: 1}
+    worker.release("a")
+    worker.tell(Unloaded(0, A))
+    assert worker.load(0, B) == dispatch("b3")
 
 
 def test_who_wants_a_slot_and_gives_up_or_is_withdrawn_is_forgotten() -> None:

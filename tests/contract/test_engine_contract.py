@@ -216,6 +216,32 @@ def test_a_reload_answers_as_the_first_load_did(served: Served) -> None:
     served.run(scenario)
 
 
+def test_a_watcher_is_told_every_event_though_nobody_reads(served: Served) -> None:
+    async def scenario(world: World, engine: HostedEngine) -> None:
+        told: list[EngineEvent] = []
+        stream = engine.generate(ask(None))
+        stream.watch(told.append)
+        while not told or not isinstance(told[-1], Finished):
+            await asyncio.sleep(0.001)
+        assert await stream.events() == told
+        assert await stream.events() == []
+
+    served.run(scenario)
+
+
+def test_a_late_watcher_is_told_what_came_before_it(served: Served) -> None:
+    async def scenario(world: World, engine: HostedEngine) -> None:
+        told: list[EngineEvent] = []
+        stream = engine.generate(ask(None))
+        while (await engine.inventory()).running:
+            await asyncio.sleep(0.001)
+        stream.watch(told.append)
+        assert isinstance(told[0], Started)
+        assert await stream.events() == told
+
+    served.run(scenario)
+
+
 def test_an_abort_is_confirmed_and_leaves_nothing(served: Served) -> None:
     async def scenario(world: World, engine: HostedEngine) -> None:
         await engine.load(world.loads[A])

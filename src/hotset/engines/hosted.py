@@ -10,6 +10,7 @@ import logging
 import socket
 import sys
 from collections import deque
+from collections.abc import Callable
 from typing import cast
 
 import msgspec
@@ -65,6 +66,7 @@ class HostedStream:
         self._ready: deque[EngineEvent] = deque()
         self._reader: asyncio.Future[None] | None = None
         self._ended = False
+        self._watcher: Callable[[EngineEvent], None] | None = None
 
     def push(self, event: EngineEvent) -> None:
         """Add one event; the connection calls this, once a token, so it does little."""
@@ -72,9 +74,17 @@ class HostedStream:
         if isinstance(event, _LAST):
             self._ended = True
             self._engine.forget(self._request_id)
+        if self._watcher is not None:
+            self._watcher(event)
         reader, self._reader = self._reader, None
         if reader is not None and not reader.done():
             reader.set_result(None)
+
+    def watch(self, watcher: Callable[[EngineEvent], None]) -> None:
+        """Tell a watcher each event as it comes, and at once those that came and were not read."""
+        self._watcher = watcher
+        for event in self._ready:
+            watcher(event)
 
     async def events(self) -> list[EngineEvent]:
         """Return the events that are ready, waiting for the first; an empty list after the last one."""

@@ -4,6 +4,7 @@
 vLLM follows. Every implementation passes `tests/contract/engine_contract.py`.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from hotset.core.ids import EngineName, RequestId
@@ -17,6 +18,13 @@ class EngineStream(Protocol):
         """Return the events that are ready, waiting for the first; an empty list after the last one.
 
         If the engine dies, the last event is a `Failed` with code ``engine_failed``.
+        """
+        ...
+
+    def watch(self, watcher: Callable[[EngineEvent], None]) -> None:
+        """Tell a watcher each event as it comes, read or not, and at once those that came and were not read.
+
+        It is called once a token, so it must do little. There is one watcher; after an abort it is told nothing more.
         """
         ...
 

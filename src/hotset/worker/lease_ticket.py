@@ -36,7 +36,11 @@ def estimated_tokens(generate: Generate) -> int:
 
 
 class LeaseTicket:
-    """Implements `core.ports.Ticket`. The lease ends with the engine's last event or its confirmed abort."""
+    """Implements `core.ports.Ticket`. The lease ends with the engine's last event or its confirmed abort.
+
+    What the engine does is counted as it does it, not as it is read: a client that reads slowly, or never, would
+    else keep its slot and its place in the engine long after the engine is done with it.
+    """
 
     def __init__(
         self, stream: EngineStream, request: RequestId, account: LeaseAccount, *, lane: Lane, load_seconds: float
@@ -47,28 +51,26 @@ class LeaseTicket:
         self._has_begun = False
         self.lane: Lane = lane
         self.load_seconds = load_seconds
+        stream.watch(self._count)
 
     async def events(self) -> list[EngineEvent]:
         """Return the events that are ready, waiting for the first; an empty list after the last one."""
-        events = await self._stream.events()
-        self._count(events)
-        if events and isinstance(events[-1], Finished | Failed):
-            self._account.release(self._request)
-        return events
+        return await self._stream.events()
 
-    def _count(self, events: list[EngineEvent]) -> None:
-        """Charge the tenant for what the engine did."""
-        num_tokens = 0
-        for event in events:
-            if isinstance(event, Delta):
-                num_tokens += event.num_tokens
-            elif isinstance(event, Started):
-                self._account.served(self._request, input_tokens=event.prompt_tokens)
-        if num_tokens:
-            self._account.served(self._request, output_tokens=num_tokens)
-            if not self._has_begun:
-                self._has_begun = True
-                self._account.first_token(self._request)
+    def _count(self, event: EngineEvent) -> None:
+        """Charge the tenant for what the engine did, and end the lease with its last word."""
+        match event:
+            case Delta(num_tokens=num_tokens):
+                if not num_tokens:
+                    return
+                self._account.served(self._request, output_tokens=num_tokens)
+                if not self._has_begun:
+                    self._has_begun = True
+                    self._account.first_token(self._request)
+            case Started(prompt_tokens=prompt_tokens):
+                self._account.served(self._request, input_tokens=prompt_tokens)
+            case Finished() | Failed():
+                self._account.release(self._request)
 
     async def abort(self) -> None:
         """End the request in the engine and release the lease; harmless after the end."""

@@ -48,6 +48,9 @@ class Stream:
     async def events(self) -> list[EngineEvent]:
         return self.batches.pop(0) if self.batches else []
 
+    def watch(self, watcher: Callable[[EngineEvent], None]) -> None:
+        raise AssertionError("a proof reads its stream")
+
     async def abort(self) -> None:
         self.batches.clear()
 

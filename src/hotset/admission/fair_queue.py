@@ -58,6 +58,10 @@ class FairQueue:
         """Requests that wait for one."""
         return len(self._entries)
 
+    def waiting(self) -> list[RequestId]:
+        """Return the requests that wait for one, in order of arrival."""
+        return list(self._entries)
+
     def has_place(self, num_sequences: int) -> bool:
         """Whether a request of so many sequences would go at once."""
         return not self._waiting and (not self._running or self._num_sequences + num_sequences <= self._sequences_max)

@@ -40,6 +40,7 @@ from hotset.residency.events import (
 )
 from hotset.residency.residency import Residency
 from hotset.residency.room import lent_out, num_held
+from hotset.residency.slots import Slot, SlotState
 
 #: How long a tenant's request waits for a slot before one of its own busy ones is closed for it.
 PATIENCE_S = 2.0
@@ -86,6 +87,8 @@ class Dispatcher:
         self._num_arrived: Counter[TenantId] = Counter()
         #: Of those, the ones that no slot was found for yet.
         self._wanting = Wanting()
+        #: Slots that close for an owed tenant, cleared of those that wait for a place.
+        self._cleared: set[int] = set()
 
     def handle(self, event: Arrived | Event, now_s: float) -> list[Effect]:
         """Take one event and return the effects to carry out, in order; see `Residency.handle`."""
@@ -113,7 +116,8 @@ class Dispatcher:
             case _:
                 effects = self.residency.handle(event, now_s)
         effects += self._find_slots(now_s)
-        return self._in_turn(effects, now_s)
+        effects = self._in_turn(effects, now_s)
+        return [*effects, *self._clear_reclaimed(now_s)]
 
     def is_wanting(self, request: RequestId) -> bool:
         """Whether no slot was found for a request yet."""
@@ -208,6 +212,35 @@ class Dispatcher:
         for want in wants:
             self._wanting.remove(want.request)
             effects += self.residency.handle(self._request(want, now_s), now_s)
+        return effects
+
+    def _clear_reclaimed(self, now_s: float) -> list[Effect]:
+        """Let those want anew that wait for a place with a version whose slot closes for an owed tenant.
+
+        Else as many as a borrower lets queue there would have to run first.
+        """
+        effects: list[Effect] = []
+        for slot in self.residency.state.slots:
+            is_reclaimed = slot.state is SlotState.CLOSING and slot.leaving == "reserve"
+            if is_reclaimed and slot.index not in self._cleared:
+                self._cleared.add(slot.index)
+                effects += self._clear(slot, now_s)
+            elif not is_reclaimed:
+                self._cleared.discard(slot.index)
+        return effects
+
+    def _clear(self, slot: Slot, now_s: float) -> list[Effect]:
+        leases = self.residency.state.leases
+        queued = [request for request in self.queue.waiting() if leases[request].slot == slot.index]
+        if len(queued) == slot.num_running:
+            queued = queued[1:]  # nothing of it runs: it serves one before it goes (I4)
+        effects: list[Effect] = []
+        for request in queued:
+            arrived = self._arrived[request]
+            assert arrived.name is not None, f"{request} of the base has a slot"
+            self.queue.leave(request)
+            effects += self.residency.handle(Released(request), now_s)
+            self._wanting.add(Want(request, arrived.name, arrived.tenant, now_s))
         return effects
 
     def _request(self, want: Want, now_s: float) -> Requested:

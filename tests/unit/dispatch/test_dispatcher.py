@@ -173,6 +173,46 @@ def test_who_wants_a_slot_with_its_loads_spent_is_refused_once_there_is_room() -
     assert worker.dispatcher.num_wanting() == {}
 
 
+def test_what_a_borrower_lets_queue_does_not_run_before_its_slot_is_given_back() -> None:
+    """I5: the slot closes at once."""
+    worker = Worker(num_slots=1, sequences_max=1)
+    worker.tell(Quotas({ACME: Quota(reserve_slots=1)}))
+    worker.ask("g1", B, GLOBEX)
+    worker.load(0, B)
+    worker.ask("g2", B, GLOBEX)
+    worker.ask("g3", B, GLOBEX)
+    assert worker.ask("a", A) == []
+    assert worker.dispatcher.num_wanting() == {GLOBEX: 2}
+    assert worker.release("g1") == [Unload(0, B, "reserve")]
+    assert worker.tell(Unloaded(0, B)) == [Load(0, A)]
+    assert worker.load(0, A) == dispatch("a")
+
+
+def test_a_slot_that_is_given_back_serves_one_of_those_it_was_loaded_for() -> None:
+    """I4."""
+    worker = Worker(num_slots=1, sequences_max=1)
+    worker.tell(Quotas({ACME: Quota(reserve_slots=1)}))
+    worker.ask("base", None, GLOBEX)
+    worker.ask("g1", B, GLOBEX)
+    worker.ask("g2", B, GLOBEX)
+    worker.ask("a", A)
+    assert worker.load(0, B) == []
+    assert worker.dispatcher.num_wanting() == {GLOBEX: 1}
+    assert worker.release("base") == dispatch("g1")
+    assert worker.release("g1") == [Unload(0, B, "reserve")]
+
+
+def test_a_slot_that_is_not_taken_back_after_all_is_for_those_that_queued_there() -> None:
+    worker = Worker(num_slots=1, sequences_max=1)
+    worker.tell(Quotas({ACME: Quota(reserve_slots=1)}))
+    worker.ask("g1", B, GLOBEX)
+    worker.load(0, B)
+    worker.ask("g2", B, GLOBEX)
+    worker.ask("a", A)
+    assert worker.release("a") == []
+    assert worker.release("g1") == dispatch("g2")
+
+
 def test_what_two_tenants_want_is_forgotten_one_by_one() -> None:
     worker = Worker(num_slots=1, sequences_max=9)
     worker.ask("a", A)

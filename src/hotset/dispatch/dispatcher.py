@@ -44,8 +44,6 @@ from hotset.residency.slots import Slot, SlotState
 
 #: How long a tenant's request waits for a slot before one of its own busy ones is closed for it.
 PATIENCE_S = 2.0
-#: Of the requests that may wait, how many may be one tenant's: one over this.
-_TENANT_SHARE = 2
 #: Stands for all tenants that hold no slot and are owed none: for them there is room or not alike. None is called this.
 _NEWCOMER = TenantId("")
 
@@ -75,7 +73,8 @@ class Dispatcher:
         Args:
             residency: Of this worker, without any lease yet.
             queue: Of this worker, empty.
-            waiting_max: Requests that may wait, for a slot or for a place; half of them of one tenant.
+            waiting_max: Requests that may wait, for a slot or for a place; of one tenant never more than
+                are left for others, so at most half.
         """
         self.residency = residency
         self.queue = queue
@@ -307,8 +306,8 @@ class Dispatcher:
         return [*rest, *map(Dispatch, started)]
 
     def _is_full(self, tenant: TenantId) -> bool:
-        is_over = self._num_arrived[tenant] * _TENANT_SHARE >= self._waiting_max
-        return len(self._arrived) >= self._waiting_max or is_over
+        """Whether a tenant may let no more requests wait, so that one that floods leaves as much to the others."""
+        return self._num_arrived[tenant] >= self._waiting_max - len(self._arrived)
 
     def _let_go(self, request: RequestId) -> None:
         """Count a request among those that wait no more; unknown ones are ignored."""

@@ -17,7 +17,7 @@ class WorkerSettings:
     load_retry_s: float = 5.0
     #: Sequences kept in the engine at a time, so that the fair queue decides who is next; 0 is what the engine runs.
     engine_sequences_max: int = 0
-    #: Requests that may wait for a slot or for a place in the engine; half of them of one tenant.
+    #: Requests that may wait for a slot or for a place in the engine; of one tenant at most as many as are left.
     waiting_max: int = 2048
     #: Loads that one tenant's requests may cause in a minute where its quota says nothing of it.
     loads_per_minute: float = 240.0

@@ -283,16 +283,16 @@ def test_a_failed_load_lets_nobody_wait_on() -> None:
     assert worker.release("a") == []
 
 
-def test_a_full_queue_refuses_and_one_tenant_fills_only_half_of_it() -> None:
-    worker = Worker(waiting_max=4)
+def test_one_tenant_fills_only_half_of_the_queue_and_many_leave_room_for_another() -> None:
+    worker = Worker(waiting_max=8)
     worker.ask("runs", None)
-    assert worker.ask("w1", None) == []
-    assert worker.ask("w2", None) == []
-    assert worker.ask("w3", None) == [Refuse(RequestId("w3"), "too_many_requests", "")]
-    assert worker.ask("g1", None, GLOBEX) == []
-    assert worker.ask("g2", None, GLOBEX) == []
-    third = TenantId("initech")
-    assert worker.ask("i1", None, third) == [Refuse(RequestId("i1"), "too_many_requests", "")]
+    for tenant, num_let_in in ((ACME, 4), (GLOBEX, 2), (TenantId("initech"), 1), (TenantId("umbrella"), 1)):
+        for number in range(num_let_in):
+            assert worker.ask(f"{tenant}{number}", None, tenant) == []
+        if tenant != "umbrella":
+            refused = RequestId(f"{tenant} more")
+            assert worker.ask(refused, None, tenant) == [Refuse(refused, "too_many_requests", "")]
+    assert worker.ask("late", None, TenantId("late")) == [Refuse(RequestId("late"), "too_many_requests", "")]
 
 
 class Traffic:

@@ -13,6 +13,7 @@ OTHER = TenantId("globex")
 
 def test_a_lease_ends_with_the_engines_last_event_though_nobody_reads_it(tmp_path: Path) -> None:
     world = AgentWorld(tmp_path, num_slots=1)
+    world.is_as_read = False
 
     async def story() -> None:
         async with asyncio.timeout(60), world.running():
@@ -28,6 +29,7 @@ def test_a_lease_ends_with_the_engines_last_event_though_nobody_reads_it(tmp_pat
 
 def test_one_tenants_unread_streams_leave_the_engine_to_others(tmp_path: Path) -> None:
     world = AgentWorld(tmp_path, num_slots=2, engine_sequences_max=2)
+    world.is_as_read = False
     world.quotas = {TENANT: Quota(reserve_slots=1)}
 
     async def story() -> None:

@@ -26,6 +26,7 @@ from hotset.worker.agent import LocalAgent
 from hotset.worker.local_store import LocalStore
 from hotset.worker.settings import WorkerSettings
 from tests.support.adapters import tiny_base_version
+from tests.support.as_read import EngineAsRead
 
 REVIEWER = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 TENANT = TenantId("acme")
@@ -39,6 +40,8 @@ class AgentWorld:
         self.base = tiny_base_version()
         self.blobs = BlobStore(root / "blobs")
         self.engines: list[HostedEngine] = []
+        #: Whether a request runs until its answer is read; else until the engine is done, which is at once.
+        self.is_as_read = True
         self.metrics = Metrics(SystemClock())
         self.records = {name: self._publish(name) for name in names}
         self.epoch = 0
@@ -59,7 +62,8 @@ class AgentWorld:
 
     def _make_engine(self) -> HostedEngine:
         spec = EngineSpec(kind="instant", base=self.base, base_folder="", num_slots=self.num_slots)
-        self.engines.append(HostedEngine(spec, start_timeout_s=60))
+        make = EngineAsRead if self.is_as_read else HostedEngine
+        self.engines.append(make(spec, start_timeout_s=60))
         return self.engines[-1]
 
     def _publish(self, name: str) -> VersionRecord:

@@ -27,7 +27,8 @@ class Work:
 class Ticket(Protocol):
     """An accepted request's hold on its version (the lease) and its stream of events.
 
-    The holder must end it: read events until `Finished` or `Failed`, or call `abort`. Both release the lease.
+    The lease ends once the engine is done with the request, read or not. The holder must see to it that it is: read
+    events until `Finished` or `Failed`, or call `abort`.
     """
 
     lane: Lane

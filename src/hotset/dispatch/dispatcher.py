@@ -122,6 +122,11 @@ class Dispatcher:
         """Whether no slot was found for a request yet."""
         return request in self._wanting
 
+    @property
+    def num_requests(self) -> int:
+        """Requests that want a slot, wait or run."""
+        return len(self.residency.state.leases) + len(self._wanting)
+
     def num_wanting(self) -> Counter[TenantId]:
         """Return how many requests no slot was found for yet, by tenant."""
         return self._wanting.counts()

@@ -135,11 +135,12 @@ class EngineLife:
         lane: Lane = "hot" if tier == "hot" else "loading"
         num_sequences = work.generate.n * len(work.generate.prompts or (None,))
         budget_s = None if work.budget_ms is None else work.budget_ms / 1000
+        patience_s = math.inf if budget_s is None else budget_s
         input_tokens = estimated_tokens(work.generate)
         self._tell(Arrived(request, name, work.tenant, input_tokens, num_sequences, budget_s))
         try:
             if not dispatched.done():
-                async with asyncio.timeout(min(self._settings.load_timeout_s, budget_s or math.inf)):
+                async with asyncio.timeout(min(self._settings.load_timeout_s, patience_s)):
                     await dispatched
             dispatched.result()
         except TimeoutError as error:
@@ -190,7 +191,7 @@ class EngineLife:
 
     def num_leases(self) -> int:
         """Requests that wait or run here."""
-        return len(self._residency.state.leases)
+        return self._dispatcher.num_requests
 
     async def drained(self) -> None:
         """Return once no request waits or runs."""
@@ -218,7 +219,7 @@ class EngineLife:
         effects = self._dispatcher.handle(event, self._clock.monotonic_s())
         if self._settings.check_invariants:
             self._dispatcher.check()
-        if self._residency.state.leases:
+        if self._dispatcher.num_requests:
             self._idle.clear()
         else:
             self._idle.set()

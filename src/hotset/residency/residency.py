@@ -44,7 +44,7 @@ from hotset.residency.events import (
     Unloaded,
 )
 from hotset.residency.reuse import Reuse, ReuseModel
-from hotset.residency.room import find_room, lent_out, num_held, num_used_up
+from hotset.residency.room import find_room, lent_out, num_held, num_kept, num_used_up
 from hotset.residency.slots import Lease, Slot, SlotState, State
 from hotset.residency.warm import WarmFiles
 
@@ -225,7 +225,7 @@ class Residency:
         """Let a hot version go for another tenant's or another version of the same one."""
         victim = slot.account
         assert victim is not None, f"slot {slot.index} is hot and nobody's"
-        held = num_held(self.state.slots)[victim]
+        held = num_kept(self.state.slots)[victim]
         share = self.accounts.share(victim)
         cause: Cause = "own"
         if victim != tenant:
@@ -271,7 +271,7 @@ class Residency:
         if account is None or slot not in lent_out(self.state.slots, account):
             return
         held = num_held(self.state.slots)
-        if held[account] > self.accounts.share(account).reserve:
+        if num_kept(self.state.slots)[account] > self.accounts.share(account).reserve:
             heirs = (user for user in slot.users if held[user] < self.accounts.share(user).limit)
             slot.account = next(heirs, account)
 

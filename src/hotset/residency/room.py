@@ -16,6 +16,11 @@ def num_held(slots: Sequence[Slot]) -> Counter[TenantId]:
     return Counter(slot.account for slot in slots if slot.account is not None)
 
 
+def num_kept(slots: Sequence[Slot]) -> Counter[TenantId]:
+    """Return how many slots each tenant has to lose: those that empty for nobody are lost already."""
+    return Counter(slot.account for slot in slots if slot.account is not None and slot.promised() is not None)
+
+
 def lent_out(slots: Sequence[Slot], tenant: TenantId) -> list[Slot]:
     """Return the slots that are charged to a tenant and that others alone use."""
     used = (SlotState.LOADING, SlotState.HOT)
@@ -48,14 +53,17 @@ def find_room(
         is_impatient: Whether a slot of the tenant's own may be closed though requests run there.
     """
     held = num_held(slots)
-    held[tenant] -= len(lent_out(slots, tenant))
+    kept = num_kept(slots)
+    num_lent = len(lent_out(slots, tenant))
+    held[tenant] -= num_lent
+    kept[tenant] -= num_lent
     share = accounts.share(tenant)
     is_owed, may_take = held[tenant] < share.reserve, held[tenant] < share.limit
     if (free := _free(slots, tenant if not may_take else None)) is not None:
         return free
 
     def excess(other: TenantId | None) -> int:
-        return 0 if other is None else held[other] - accounts.share(other).reserve
+        return 0 if other is None else kept[other] - accounts.share(other).reserve
 
     idle = [slot for slot in slots if slot.state is SlotState.HOT and slot.num_leases == 0]
     own = [slot for slot in idle if slot.account == tenant]

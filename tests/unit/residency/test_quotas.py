@@ -329,3 +329,15 @@ def test_a_withdrawn_version_that_still_runs_is_not_charged_to_one_that_gave_up_
     worker.settle(Released(waiting))
     assert worker.accounts() == {GLOBEX: 2}
     assert worker.residency.state.slots[0].leaving == "withdrawn"
+
+
+def test_a_withdrawn_version_that_still_runs_does_not_make_its_tenants_other_one_anybodys() -> None:
+    """I5: the slot that empties is lost already."""
+    worker = Worker(2, {ACME: Quota(reserve_slots=1, limit_slots=2), GLOBEX: Quota(limit_slots=2)})
+    worker.use(ACME, 0)
+    worker.hold(ACME, 1)
+    worker.tell(Permitted(NAMES - {version(ACME, 1)}))
+    worker.use(ACME, 0)
+    _, effects = worker.ask(GLOBEX, 0)
+    assert refusal(effects).code == "slots_full"
+    assert worker.hot == {version(ACME, 0)}

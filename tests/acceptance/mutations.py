@@ -56,8 +56,8 @@ MUTATIONS = (
         "I5",
         "a slot inside another tenant's reserve may be taken for one's own",
         "src/hotset/residency/room.py",
-        "candidates = [slot for slot in others if excess(slot.account) > 0] or own",
-        "candidates = others or own",
+        "lent = [slot for slot in others if excess(slot.account) > 0]",
+        "lent = others",
         ("tests/unit/residency", "tests/property/test_residency_machine.py"),
     ),
     Mutation(

@@ -69,7 +69,11 @@ def find_room(
     own = [slot for slot in idle if slot.account == tenant]
     others = [slot for slot in idle if slot.account != tenant]
     if is_owed:
-        candidates = [slot for slot in others if excess(slot.account) > 0] or own
+        # A lent slot, though it runs, before one of its own: else a busy borrower would keep what is owed for ever.
+        lent = [slot for slot in others if excess(slot.account) > 0]
+        if not lent and (busy := _lent_and_busy(slots, tenant, excess)) is not None:
+            return busy
+        candidates = lent or own
     elif may_take:
         # Among borrowers slots go from those that borrow more to those that borrow less.
         candidates = own + [slot for slot in others if excess(slot.account) > max(0, excess(tenant))]
@@ -77,8 +81,6 @@ def find_room(
         candidates = own
     if candidates:
         return min(candidates, key=lambda slot: (worth(slot), slot.name or ""))
-    if is_owed and (lent := _lent_and_busy(slots, tenant, excess)) is not None:
-        return lent
     return _own_and_busy(slots, tenant) if is_impatient else None
 
 

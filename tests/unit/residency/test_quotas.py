@@ -133,6 +133,18 @@ def test_a_lent_slot_that_runs_closes_and_comes_back_with_its_last_lease() -> No
     assert worker.accounts() == {ACME: 1, GLOBEX: 1}
 
 
+def test_an_owed_tenant_takes_the_lent_slot_though_it_runs_before_one_of_its_own() -> None:
+    """I5: else a borrower that is always busy keeps the rest of the reserve for ever."""
+    worker = Worker(2, {ACME: Quota(reserve_slots=2)})
+    worker.use(ACME, 0)
+    running = worker.hold(GLOBEX, 0)
+    waiting, effects = worker.ask(ACME, 1)
+    assert effects == []
+    assert worker.settle(Released(running)) == [Dispatch(waiting)]
+    assert worker.accounts() == {ACME: 2}
+    assert worker.hot == {version(ACME, 0), version(ACME, 1)}
+
+
 def test_of_busy_borrowers_the_slot_with_fewest_leases_is_closed() -> None:
     worker = Worker(2, {ACME: Quota(reserve_slots=1), GLOBEX: Quota(limit_slots=2)})
     worker.hold(GLOBEX, 0)

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from hotset.bench.publishing import publish_version
 from hotset.bench.random_adapters import BenchAdapter, write_adapter
 from hotset.core.base import LINEARS, BaseVersion
 from hotset.core.clock import Clock
@@ -20,11 +20,10 @@ from hotset.core.snapshot import RoutingSnapshot
 from hotset.core.versions import VersionRecord
 from hotset.engines.hosted import HostedEngine
 from hotset.engines.wire import EngineSpec
-from hotset.registry.approval import reviewer_key_id, sign_approval
-from hotset.registry.verify import VerifyPolicy, verify
+from hotset.registry.approval import reviewer_key_id
+from hotset.registry.verify import VerifyPolicy
 from hotset.residency.reuse import Reuse, ReuseModel
 from hotset.storage.blobs import BlobStore
-from hotset.storage.folder import open_artifact
 from hotset.telemetry.metrics import Metrics
 from hotset.worker.agent import LocalAgent
 from hotset.worker.local_store import LocalStore
@@ -78,21 +77,18 @@ class RotationWorld:
         seed = sum(tenant.encode()) * 1000 + number
         write_adapter(adapter.folder, self._base.shape, self._base.name, rank=_RANK, targets=LINEARS, seed=seed)
         policy = VerifyPolicy(rank_max=_RANK, dtype="bfloat16", overrides=frozenset(("other_base",)))
-        with open_artifact(adapter.folder) as artifact:
-            verified = verify(artifact, self._base, policy)
-        for entry in verified.manifest.files:
-            self._blobs.ingest(adapter.folder / entry.name)
-        record = VersionRecord(
-            owner=tenant,
-            name=adapter.name,
-            number=1,
-            base=self._base.digest,
-            digest=verified.digest,
-            manifest=verified.manifest,
+        record = publish_version(
+            adapter.folder,
+            self._base,
+            tenant,
+            adapter.name,
+            policy=policy,
+            blobs=self._blobs,
+            signer=self._signer,
         )
         name = engine_name(record.route)
         assert name is not None
-        self._records[name] = msgspec.structs.replace(record, approval=sign_approval(self._signer, record))
+        self._records[name] = record
         return record.route
 
     @asynccontextmanager

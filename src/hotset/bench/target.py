@@ -24,6 +24,7 @@ import uvicorn
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from hotset.bench.gateway_sides import Caller, Hello
+from hotset.bench.publishing import publish_version
 from hotset.bench.random_adapters import RANK_MAX, write_mix
 from hotset.core.base import BaseShape, BaseVersion, TokenizerFacts
 from hotset.core.clock import SystemClock
@@ -44,10 +45,9 @@ from hotset.engines.wire import EngineSpec
 from hotset.gateway.app import TenantApp, build_tenant_app
 from hotset.gateway.server import server_config
 from hotset.gateway.settings import GatewaySettings
-from hotset.registry.approval import reviewer_key_id, sign_approval
-from hotset.registry.verify import VerifyPolicy, verify
+from hotset.registry.approval import reviewer_key_id
+from hotset.registry.verify import VerifyPolicy
 from hotset.storage.blobs import BlobStore
-from hotset.storage.folder import open_artifact
 from hotset.telemetry.metrics import Metrics
 from hotset.telemetry.request_log import RequestLog
 from hotset.worker.agent import LocalAgent
@@ -134,20 +134,16 @@ class Fleet:
 
     def _publish(self, tenant: TenantId, base: BaseVersion, folder: Path) -> Route:
         """Verify, store and approve one version, as control would."""
-        with open_artifact(folder) as artifact:
-            verified = verify(artifact, base, VerifyPolicy(rank_max=RANK_MAX))
-        for entry in verified.manifest.files:
-            self.blobs.ingest(folder / entry.name)
-        record = VersionRecord(
-            owner=tenant,
-            name=f"{base.name}-{folder.name}",
-            number=1,
-            base=base.digest,
-            digest=verified.digest,
-            manifest=verified.manifest,
+        record = publish_version(
+            folder,
+            base,
+            tenant,
+            f"{base.name}-{folder.name}",
+            policy=VerifyPolicy(rank_max=RANK_MAX),
+            blobs=self.blobs,
+            signer=self._signer,
         )
-        approved = msgspec.structs.replace(record, approval=sign_approval(self._signer, record))
-        self._versions[_named(record.route)] = approved
+        self._versions[_named(record.route)] = record
         return record.route
 
 

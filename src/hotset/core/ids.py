@@ -22,8 +22,11 @@ Digest = NewType("Digest", str)
 EngineName = NewType("EngineName", str)
 #: The model name a tenant uses, in that tenant's own namespace.
 Alias = NewType("Alias", str)
+WorkerId = NewType("WorkerId", str)
+PoolName = NewType("PoolName", str)
 
 _SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
+_SLUG_RULE = "1 to 63 of a-z, 0-9 and '-', no '-' at either end"
 _SEGMENT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?", re.ASCII)
 _ALIAS_CHARS_MAX = 128
 _VERSION_NUMBER_MAX = 1_000_000
@@ -36,8 +39,30 @@ def parse_tenant(text: str) -> TenantId:
         InvalidNameError: the text is anything else.
     """
     if not _SLUG.fullmatch(text):
-        raise InvalidNameError("tenant id", text, "1 to 63 of a-z, 0-9 and '-', no '-' at either end")
+        raise InvalidNameError("tenant id", text, _SLUG_RULE)
     return TenantId(text)
+
+
+def parse_worker(text: str) -> WorkerId:
+    """Return `text` as a worker id: 1 to 63 of ``a-z 0-9 -``, no hyphen at either end.
+
+    Raises:
+        InvalidNameError: the text is anything else.
+    """
+    if not _SLUG.fullmatch(text):
+        raise InvalidNameError("worker id", text, _SLUG_RULE)
+    return WorkerId(text)
+
+
+def parse_pool(text: str) -> PoolName:
+    """Return `text` as a pool's name: 1 to 63 of ``a-z 0-9 -``, no hyphen at either end.
+
+    Raises:
+        InvalidNameError: the text is anything else.
+    """
+    if not _SLUG.fullmatch(text):
+        raise InvalidNameError("pool name", text, _SLUG_RULE)
+    return PoolName(text)
 
 
 def parse_base_name(text: str) -> BaseName:

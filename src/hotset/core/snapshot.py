@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from hotset.core.base import BaseVersion
-from hotset.core.ids import AdapterId, Alias, BaseName, Digest, EngineName, KeyId, Route, TenantId
+from hotset.core.fleet import DEFAULT_POOL, PoolEntry, WorkerEntry
+from hotset.core.ids import AdapterId, Alias, BaseName, Digest, EngineName, KeyId, PoolName, Route, TenantId, WorkerId
 from hotset.core.quotas import Quota
 from hotset.core.versions import VersionRecord
 
@@ -57,6 +58,21 @@ class RoutingSnapshot:
     #: Versions that may be loaded, each with the approval that says so.
     versions: Mapping[EngineName, VersionRecord] = field(default_factory=dict[EngineName, VersionRecord])
     bases: Mapping[Digest, BaseVersion] = field(default_factory=dict[Digest, BaseVersion])
+    #: Workers that control holds for live; none where one process serves each base by an agent of its own.
+    workers: Mapping[WorkerId, WorkerEntry] = field(default_factory=dict[WorkerId, WorkerEntry])
+    pools: Mapping[PoolName, PoolEntry] = field(default_factory=dict[PoolName, PoolEntry])
+    #: The pool of each tenant that is assigned to one, by base; the others are in `DEFAULT_POOL`.
+    tenant_pools: Mapping[tuple[TenantId, Digest], PoolName] = field(
+        default_factory=dict[tuple[TenantId, Digest], PoolName]
+    )
+    #: Workers where a version is meant to be hot or warm, the likeliest first, of all pools together.
+    homes: Mapping[EngineName, tuple[WorkerId, ...]] = field(default_factory=dict[EngineName, tuple[WorkerId, ...]])
+    #: An operator's freeze: no loads, no evictions, no rollouts.
+    is_frozen: bool = False
+
+    def pool_of(self, tenant: TenantId, base: Digest) -> PoolName:
+        """Return the pool whose workers serve this tenant's requests over this base."""
+        return self.tenant_pools.get((tenant, base), DEFAULT_POOL)
 
 
 class SnapshotHolder(Protocol):

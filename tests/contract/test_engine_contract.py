@@ -1,4 +1,4 @@
-"""What every engine behind the port promises, run on the instant engine and on the embedded one alike."""
+"""What every engine behind the port promises, run on those without a model and on the embedded one alike."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -21,6 +21,7 @@ from hotset.core.messages import (
     Score,
     Started,
 )
+from hotset.engines.fake.profiles import ProfileName
 from hotset.engines.hosted import HostedEngine
 from hotset.engines.wire import EngineSpec
 from hotset.registry.verify import VerifyPolicy, verify
@@ -29,8 +30,16 @@ from tests.support.adapters import make_adapter, tiny_base_shape, tiny_base_vers
 from tests.support.bases import make_tiny_base
 
 A, B, C = (EngineName("hs-" + letter * 32) for letter in "abc")
-Kind = Literal["instant", "instant_stepwise", "embedded"]
-KINDS: tuple[Kind, ...] = ("instant", "instant_stepwise", "embedded")
+Kind = Literal["instant", "instant_stepwise", "embedded", "fake"]
+#: Kind and, for the fake engine, profile.
+KINDS: tuple[tuple[Kind, ProfileName], ...] = (
+    ("instant", "plain"),
+    ("instant_stepwise", "plain"),
+    ("embedded", "plain"),
+    ("fake", "plain"),
+    ("fake", "vllm"),
+    ("fake", "sglang"),
+)
 
 
 Scenario = Callable[["World", HostedEngine], Awaitable[None]]
@@ -39,8 +48,9 @@ Scenario = Callable[["World", HostedEngine], Awaitable[None]]
 class World:
     """A tiny base, three adapters, and engines over them."""
 
-    def __init__(self, kind: Kind, root: Path) -> None:
+    def __init__(self, root: Path, kind: Kind, profile: ProfileName = "plain") -> None:
         self.kind: Kind = kind
+        self.profile: ProfileName = profile
         self.base_folder = root / "base"
         make_tiny_base(self.base_folder)
         self.base = tiny_base_version()
@@ -67,6 +77,8 @@ class World:
             dtype="float32",
             kv_bytes_max=8 << 20,
             num_threads=1,
+            profile=self.profile,
+            speed=50.0,
         )
         return HostedEngine(spec, start_timeout_s=90)
 
@@ -97,9 +109,9 @@ class Served:
         self._runner.close()
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=KINDS, ids="-".join)
 def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> World:
-    return World(request.param, tmp_path_factory.mktemp(request.param))
+    return World(tmp_path_factory.mktemp("world"), *request.param)
 
 
 @pytest.fixture(scope="module")
@@ -289,7 +301,8 @@ def test_a_killed_engine_fails_what_runs_and_says_so(world: World) -> None:
     run_alone(world, scenario)
 
 
-def test_the_embedded_engine_loads_only_the_bytes_it_was_promised(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["embedded", "fake"])
+def test_an_engine_that_reads_files_loads_only_the_bytes_it_was_promised(tmp_path: Path, kind: Kind) -> None:
     """I6."""
 
     async def scenario(world: World, engine: HostedEngine) -> None:
@@ -306,7 +319,7 @@ def test_the_embedded_engine_loads_only_the_bytes_it_was_promised(tmp_path: Path
         await engine.load(world.loads[B])
         assert (await engine.inventory()).loaded == (B,)
 
-    run_alone(World("embedded", tmp_path), scenario)
+    run_alone(World(tmp_path, kind), scenario)
 
 
 def test_an_engine_that_can_not_start_says_why(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ import msgspec
 from hotset.core.errors import EngineFailedError, HotsetError
 from hotset.core.ids import EngineName
 from hotset.core.messages import AdapterLoad, EngineEvent, Failed, Generate, Score
+from hotset.engines.fake.engine import FakeEngine, FakeSettings
 from hotset.engines.instant import InstantEngine
 from hotset.engines.step_engine import StepEngine
 from hotset.engines.wire import (
@@ -70,6 +71,21 @@ def make_engine(spec: EngineSpec) -> StepEngine:
             rank_max=spec.rank_max,
             num_waiting_max=spec.num_waiting_max,
             is_stepwise=spec.kind == "instant_stepwise",
+        )
+    if spec.kind == "fake":
+        return FakeEngine(
+            FakeSettings(
+                base=spec.base,
+                profile=spec.profile,
+                speed=spec.speed,
+                num_slots=spec.num_slots,
+                rank_max=spec.rank_max,
+                model_len_max=spec.model_len_max,
+                num_sequences_max=spec.num_sequences_max,
+                num_waiting_max=spec.num_waiting_max,
+                kv_bytes_max=spec.kv_bytes_max,
+                step_tokens_max=spec.step_tokens_max,
+            )
         )
     from hotset.engines.embedded.engine import EmbeddedEngine  # torch, only in this process
     from hotset.engines.embedded.settings import EmbeddedSettings

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from hotset.core.base import BaseVersion
+from hotset.engines.fake.profiles import ProfileName
 from hotset.engines.wire import EngineSpec
 
 _MIB = 1 << 20
@@ -20,6 +21,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "num_waiting_max": (1, 65_536),
     "num_threads": (0, 1024),
     "seed": (0, 2**63 - 1),
+    "speed": (0.001, 1000.0),
 }
 
 
@@ -28,8 +30,8 @@ class EngineSettings:
     """How every base's engine is run."""
 
     #: ``embedded`` computes with PyTorch; ``instant`` answers canned text at once (``instant_stepwise`` one
-    #: token a step), for benchmarks of the rest.
-    kind: Literal["embedded", "instant", "instant_stepwise"] = "embedded"
+    #: token a step), for benchmarks of the rest; ``fake`` answers as slowly as a real engine, for load tests.
+    kind: Literal["embedded", "instant", "instant_stepwise", "fake"] = "embedded"
     #: Distinct adapters loaded at once.
     num_slots: int = 8
     #: Largest rank of an adapter; slots are allocated at this rank.
@@ -50,6 +52,10 @@ class EngineSettings:
     num_threads: int = 0
     #: Seeds the requests that bring no seed of their own.
     seed: int = 0
+    #: Whose times and habits the fake engine has: ``plain`` (nobody's), ``vllm`` or ``sglang``.
+    profile: ProfileName = "plain"
+    #: How many times as fast as its profile the fake engine is.
+    speed: float = 1.0
 
     @property
     def verified_dtype(self) -> str:

@@ -22,6 +22,7 @@ from hotset.core.messages import (
     LoadReport,
     Score,
 )
+from hotset.engines.fake.profiles import ProfileName
 
 _LENGTH = struct.Struct(">I")
 #: Larger frames mean a broken peer: a request body is bounded far below.
@@ -31,8 +32,8 @@ FRAME_BYTES_MAX = 64 * 1024 * 1024
 class EngineSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Which engine a process is to run, and over which base."""
 
-    #: The instant ones answer without a model, in one step or a token a step; for benchmarks and tests.
-    kind: Literal["embedded", "instant", "instant_stepwise"]
+    #: The instant ones answer without a model, in one step or a token a step; the fake one takes its time over it.
+    kind: Literal["embedded", "instant", "instant_stepwise", "fake"]
     base: BaseVersion
     #: Absolute path of the base version's folder; its files are checked against `base.files` before use.
     base_folder: str
@@ -52,6 +53,9 @@ class EngineSpec(msgspec.Struct, frozen=True, kw_only=True):
     #: 0 is PyTorch's own choice.
     num_threads: int = 0
     seed: int = 0
+    #: Of the fake engine: whose habits it has, and how many times as fast it is.
+    profile: ProfileName = "plain"
+    speed: float = 1.0
 
 
 class Unload(msgspec.Struct, frozen=True, tag="unload"):

@@ -1,6 +1,7 @@
 """The first-token budget over real sockets: how it reaches the agent, and what a refusal means to a stock client."""
 
 import asyncio
+import json
 import time
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests.support.raw_http import ask, chat_request, close, connect, eventually
 from tests.support.scripted_agent import COLD_RETRY_AFTER_MS, check_nothing_left
 from tests.support.snapshots import token_of
 
+COMMENT, DONE = b": waiting\n\n", b"data: [DONE]\n\n"
 OWN = "Hotset-First-Token-Budget-Ms"
 
 
@@ -158,11 +160,9 @@ def test_a_refusal_names_the_preference_that_led_to_it(tmp_path: Path) -> None:
     uvloop.run(story())
 
 
-def test_a_stream_is_silent_until_the_agent_decided(tmp_path: Path) -> None:
-    settings = GatewaySettings(keepalive_after_s=0.1, keepalive_every_s=0.1)
-
+def test_a_stream_that_waits_is_silent_before_its_keepalive(tmp_path: Path) -> None:
     async def story() -> None:
-        async with PlaneWorld(tmp_path, settings=settings).served() as world:
+        async with PlaneWorld(tmp_path).served() as world:
             refused, accepted = await connect(world.port), await connect(world.port)
             refused[1].write(chat_request("hold cold", stream=True, headers={OWN: "500"}))
             accepted[1].write(chat_request("hold", stream=True, headers={OWN: "500"}))
@@ -179,6 +179,94 @@ def test_a_stream_is_silent_until_the_agent_decided(tmp_path: Path) -> None:
                 await close(writer)
 
     uvloop.run(story())
+
+
+KEPT_ALIVE = GatewaySettings(keepalive_after_s=0.1, keepalive_every_s=0.1)
+
+
+def test_a_stream_that_waits_longer_is_kept_alive_and_goes_on_as_any_other(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with PlaneWorld(tmp_path, settings=KEPT_ALIVE).served() as world:
+            reader, writer = await connect(world.port)
+            writer.write(chat_request("hold load", stream=True, headers={OWN: "30000"}))
+            status, headers = await read_head(reader)
+            assert (status, headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+            assert "hotset-lane" not in headers, "nobody knows it yet"
+            assert headers["hotset-route"] == "support@2"
+            await reader.readuntil(COMMENT)
+            await reader.readuntil(COMMENT)
+            assert world.agent.num_held == 1
+            world.agent.release.set()
+            rest = await reader.readuntil(DONE)
+            assert b"answer of acme" in rest
+            await close(writer)
+            await eventually(world.entries)
+            assert (world.entries()[0].outcome, world.entries()[0].lane) == ("completed", "loading")
+
+    uvloop.run(story())
+
+
+def test_a_budget_missed_while_the_stream_is_kept_alive_ends_with_an_event(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with PlaneWorld(tmp_path, settings=KEPT_ALIVE).served() as world:
+            reader, writer = await connect(world.port)
+            writer.write(chat_request("hold cold", stream=True, headers={OWN: "30000"}))
+            await reader.readuntil(COMMENT)
+            world.agent.release.set()
+            told = await last_error(reader)
+            assert (told["code"], told["retry_after_ms"]) == ("first_token_budget_exceeded", COLD_RETRY_AFTER_MS)
+            await close(writer)
+            await eventually(world.entries)
+            entry = world.entries()[0]
+            assert (entry.outcome, entry.code) == ("refused", "first_token_budget_exceeded")
+
+    uvloop.run(story())
+
+
+@pytest.mark.parametrize("settings", [GatewaySettings(), KEPT_ALIVE])
+def test_an_accepted_stream_without_its_first_token_in_the_budget_ends_and_runs_no_more(
+    tmp_path: Path, settings: GatewaySettings
+) -> None:
+    async def story() -> None:
+        async with PlaneWorld(tmp_path, settings=settings).served() as world:
+            reader, writer = await connect(world.port)
+            writer.write(chat_request("silent", stream=True, headers={OWN: "400"}))
+            if settings is KEPT_ALIVE:
+                told = await last_error(reader)
+                assert (told["code"], told["retry_after_ms"]) == ("first_token_budget_exceeded", 1000)
+            else:
+                answer = await read_answer(reader)
+                assert (answer.status, answer.code) == (429, "first_token_budget_exceeded")
+                assert (answer.headers["retry-after"], answer.headers["x-should-retry"]) == ("1", "false")
+            await close(writer)
+            await eventually(lambda: world.agent.num_aborted == 1)
+            check_nothing_left(world.agent)
+            entry = world.entries()[0]
+            assert (entry.outcome, entry.code, entry.retry_after_ms) == ("failed", "first_token_budget_exceeded", 1000)
+
+    uvloop.run(story())
+
+
+def test_the_budget_ends_with_the_first_token(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with PlaneWorld(tmp_path).served() as world:
+            for stream in (True, False):
+                _, writer = await connect(world.port)
+                writer.write(chat_request("stall", stream=stream, headers={OWN: "200"}))
+                await asyncio.sleep(0.4)
+                assert len(world.agent.open_tickets) == 1
+                await close(writer)
+                await eventually(lambda: not world.agent.open_tickets)
+
+    uvloop.run(story())
+
+
+async def last_error(reader: asyncio.StreamReader) -> dict[str, object]:
+    """The error that a stream ends with."""
+    whole = await reader.readuntil(b"0\r\n\r\n")
+    assert DONE not in whole
+    line = [line for line in whole.splitlines() if line.startswith(b"data: ")][-1]
+    return json.loads(line[6:])["error"]
 
 
 @pytest.mark.parametrize("stream", [False, True])

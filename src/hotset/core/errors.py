@@ -19,6 +19,7 @@
     │   ├─ SlotsFullError              slots_full
     │   ├─ LoadRateExceededError       load_rate_exceeded
     │   ├─ AdapterColdError            adapter_cold
+    │   ├─ FirstTokenBudgetExceededError  first_token_budget_exceeded (after acceptance)
     │   └─ TooManyRequestsError        too_many_requests
     ├─ UnavailableError   an outage
     │   ├─ EngineUnavailableError      engine_unavailable
@@ -162,6 +163,12 @@ class AdapterColdError(AdmissionError):
     """The adapter is not ready, and its first token would come later than your budget allows."""
 
     code = "adapter_cold"
+
+
+class FirstTokenBudgetExceededError(AdmissionError):
+    """The first token did not come within your budget, though it was expected to."""
+
+    code = "first_token_budget_exceeded"
 
 
 class TooManyRequestsError(AdmissionError):

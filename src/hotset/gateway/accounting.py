@@ -6,6 +6,7 @@ from hotset.admission.outcomes import Outcome
 from hotset.core.errors import (
     AdmissionError,
     ContextLengthExceededError,
+    FirstTokenBudgetExceededError,
     HotsetError,
     InvalidRequestError,
     RequestError,
@@ -68,6 +69,7 @@ def outcome_of(error: HotsetError | None, account: Account) -> Outcome:
     if account.accepted_at_s is None:
         return Outcome.REFUSED if isinstance(error, RequestError | AdmissionError) else Outcome.FAILED
     says_no = isinstance(error, ContextLengthExceededError | InvalidRequestError | AdmissionError)
+    says_no = says_no and not isinstance(error, FirstTokenBudgetExceededError)  # it ran, only too late
     return Outcome.REFUSED if says_no and account.completion_tokens == 0 else Outcome.FAILED
 
 

@@ -9,7 +9,13 @@ import asyncio
 import logging
 
 from hotset.admission.outcomes import Outcome
-from hotset.core.errors import EngineUnavailableError, HotsetError, ShuttingDownError
+from hotset.core.errors import (
+    AdmissionError,
+    EngineUnavailableError,
+    FirstTokenBudgetExceededError,
+    HotsetError,
+    ShuttingDownError,
+)
 from hotset.core.ids import engine_name
 from hotset.core.messages import Generate
 from hotset.core.ports import Ticket, Work
@@ -109,11 +115,13 @@ class Exchange:
         bound = account.bound = resolve(snapshot, caller.key, asked.model)
         self._running = RunningRequest(account.request_id, caller, bound, self._watch)
         plane.running.add(self._running)
+        relay = Relay(plane, self._endpoint, account, asked, self._outlet)
+        relay.open()
         self._ticket = ticket = await self._submit(caller, asked, bound)
         account.accepted_at_s = plane.clock.monotonic_s()
         account.lane, account.load_s = ticket.lane, ticket.load_seconds
-        relay = Relay(plane, self._endpoint, account, asked, ticket, self._outlet)
-        await relay.run(lambda: self._begin_answer(snapshot))
+        self._watch_budget()
+        await relay.run(ticket, lambda: self._begin_answer(snapshot))
 
     def _enter(self, caller: Caller) -> None:
         plane = self._plane
@@ -139,10 +147,26 @@ class Exchange:
         )
         assert account.body_at_s is not None
         left_ms = account.budget.left_ms(account.body_at_s, plane.clock.monotonic_s())
-        return await agent.submit(Work(request_id, tenant, caller.key.key, bound.route, generate, left_ms))
+        try:
+            return await agent.submit(Work(request_id, tenant, caller.key.key, bound.route, generate, left_ms))
+        except AdmissionError as error:
+            if left_ms is None or not self._outlet.has_begun:
+                raise
+            raise FirstTokenBudgetExceededError(retry_after_ms=error.retry_after_ms) from error
+
+    def _watch_budget(self) -> None:
+        """The agent kept what it could foresee within the budget; what the engine then does is seen here."""
+        account = self._account
+        if account.budget.ms is not None:
+            assert account.body_at_s is not None
+            left_ms = account.budget.left_ms(account.body_at_s, self._plane.clock.monotonic_s())
+            assert left_ms is not None
+            error = FirstTokenBudgetExceededError(retry_after_ms=self._plane.settings.retry_after_ms)
+            self._watch.await_first_token(left_ms / 1000, error)
 
     def _begin_answer(self, resolved_in: RoutingSnapshot) -> None:
         """Look once more at the first piece: the right to it may have been withdrawn while it was waited for."""
+        self._watch.first_token_came()
         running, snapshot = self._running, self._plane.snapshot
         assert running is not None
         if snapshot is not resolved_in:

@@ -33,6 +33,7 @@ STATUSES: Mapping[type[HotsetError], int] = {
     errors.SlotsFullError: 429,
     errors.LoadRateExceededError: 429,
     errors.AdapterColdError: 429,
+    errors.FirstTokenBudgetExceededError: 429,
     errors.TooManyRequestsError: 429,
     errors.EngineFailedError: 502,
     errors.LoadFailedError: 503,
@@ -72,6 +73,8 @@ _FROM_ENGINE: dict[str, type[HotsetError]] = {
         *_ENGINE_SPEAKS,
         errors.TooManyRequestsError,
         errors.SlotsFullError,
+        errors.LoadRateExceededError,
+        errors.AdapterColdError,
         errors.EngineUnavailableError,
         errors.EngineTimeoutError,
         errors.LoadFailedError,
@@ -82,6 +85,8 @@ _FROM_ENGINE: dict[str, type[HotsetError]] = {
 #: A stock OpenAI client sleeps through the time it is told before it tries again, and its caller sees nothing of that.
 #: Up to this it may: no longer than an accepted stream is silent by default. Past it, its caller is to know at once.
 _UNSEEN_WAIT_MS_MAX = 5000
+#: A caller that did not want to wait so long is not to wait just that unseen.
+_MISSED_BUDGET = (errors.AdapterColdError, errors.FirstTokenBudgetExceededError)
 _ENGINE_NAME = re.compile(r"hs-[0-9a-f]{8,}")
 _ENGINE_MESSAGE_CHARS_MAX = 500
 
@@ -189,10 +194,10 @@ def engine_error(code: str, message: str, param: str | None) -> HotsetError:
 def _may_retry_unseen(error: BaseException, budget: Budget) -> bool:
     """Whether a client's library may wait and try again by itself.
 
-    Never for a missed budget: it would wait just what its caller refused to. Nor after any other refusal whose wait is
+    Never for a missed budget. Nor after any other refusal whose wait is
     longer than the caller's budget, or than callers without one are left in the dark.
     """
-    if not isinstance(error, HotsetError) or not error.retryable or isinstance(error, errors.AdapterColdError):
+    if not isinstance(error, HotsetError) or not error.retryable or isinstance(error, _MISSED_BUDGET):
         return False
     wait_ms_max = _UNSEEN_WAIT_MS_MAX if budget.ms is None else min(budget.ms, _UNSEEN_WAIT_MS_MAX)
     return not isinstance(error, AdmissionError) or error.retry_after_ms <= wait_ms_max

@@ -22,9 +22,9 @@ Begin = Callable[[], None]
 
 
 class Relay:
-    """Relays one accepted request's answer."""
+    """Relays one request's answer."""
 
-    __slots__ = ("_account", "_asked", "_endpoint", "_outlet", "_plane", "_ticket")
+    __slots__ = ("_account", "_asked", "_endpoint", "_outlet", "_plane")
 
     def __init__(
         self,
@@ -32,20 +32,29 @@ class Relay:
         endpoint: Endpoint,
         account: Account,
         asked: Asked,
-        ticket: Ticket,
         outlet: Outlet,
     ) -> None:
         self._plane = plane
         self._endpoint = endpoint
         self._account = account
         self._asked = asked
-        self._ticket = ticket
         self._outlet = outlet
 
-    async def run(self, begin: Begin) -> None:
+    def open(self) -> None:
+        """Keep a stream alive from now on, whether its request runs or waits: a refusal at once comes before that."""
+        settings = self._plane.settings
+        if self._asked.stream:
+            self._outlet.stream(
+                lambda: self._headers(b"text/event-stream; charset=utf-8"),
+                keepalive_after_s=settings.keepalive_after_s,
+                every_s=settings.keepalive_every_s,
+            )
+
+    async def run(self, ticket: Ticket, begin: Begin) -> None:
         """Relay until the last event.
 
         Args:
+            ticket: The accepted request's.
             begin: Called once, when the first piece is there and none was sent; may refuse to go on.
 
         Raises:
@@ -53,16 +62,16 @@ class Relay:
             ClientGoneError: the connection is closed.
         """
         if self._asked.stream:
-            await self._stream(begin)
+            await self._stream(ticket, begin)
         else:
-            await self._whole(begin)
+            await self._whole(ticket, begin)
 
-    async def _whole(self, begin: Begin) -> None:
+    async def _whole(self, ticket: Ticket, begin: Begin) -> None:
         account, asked = self._account, self._asked
         answer = WholeAnswer(asked.num_choices, with_logprobs=asked.sampling.logprobs is not None)
         is_first, last = True, None
         while last is None:
-            last = self._take(await self._ticket.events(), answer.add)
+            last = self._take(await ticket.events(), answer.add)
             if is_first and (account.completion_tokens or isinstance(last, Finished)):
                 begin()
                 is_first = False
@@ -78,8 +87,8 @@ class Relay:
         )
         await self._outlet.answer(200, self._headers(b"application/json"), body)
 
-    async def _stream(self, begin: Begin) -> None:
-        account, asked, settings, outlet = self._account, self._asked, self._plane.settings, self._outlet
+    async def _stream(self, ticket: Ticket, begin: Begin) -> None:
+        account, asked, outlet = self._account, self._asked, self._outlet
         chunks = Chunks(
             self._endpoint,
             answer_id=self._answer_id,
@@ -88,14 +97,9 @@ class Relay:
             num_choices=asked.num_choices,
             include_usage=asked.include_usage,
         )
-        outlet.stream(
-            lambda: self._headers(b"text/event-stream; charset=utf-8"),
-            keepalive_after_s=settings.keepalive_after_s,
-            every_s=settings.keepalive_every_s,
-        )
         is_first, last = True, None
         while last is None:
-            last = self._take(await self._ticket.events(), chunks.add)
+            last = self._take(await ticket.events(), chunks.add)
             piece = chunks.take()
             is_whole = isinstance(last, Finished)
             if is_whole:
@@ -148,9 +152,10 @@ class Relay:
             (b"cache-control", b"no-store"),
             (b"x-request-id", account.request_id.encode()),
             (b"hotset-route", account.bound.shown.encode()),
-            (b"hotset-lane", account.lane.encode()),
             (b"server-timing", account.server_timing(self._plane.clock.monotonic_s())),
         ]
+        if account.lane:  # not known where silence made a stream begin before
+            headers.append((b"hotset-lane", account.lane.encode()))
         if account.budget.applied:
             headers.append((b"preference-applied", account.budget.applied))
         return headers

@@ -22,7 +22,7 @@ class ClientGoneError(Exception):
 class Watch:
     """Watches over one request; made on the request's own task, which must `close` it."""
 
-    __slots__ = ("_closed", "_listener", "_loop", "_receive", "_settings", "_task", "_timer", "reason")
+    __slots__ = ("_closed", "_first_token", "_listener", "_loop", "_receive", "_settings", "_task", "_timer", "reason")
 
     def __init__(self, receive: Receive, settings: GatewaySettings) -> None:
         self._receive = receive
@@ -30,6 +30,7 @@ class Watch:
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
         self._timer: asyncio.TimerHandle | None = None
+        self._first_token: asyncio.TimerHandle | None = None
         self._listener: asyncio.Task[None] | None = None
         self._closed = False
         #: Why the task was interrupted; None while it was not.
@@ -42,6 +43,15 @@ class Watch:
     def body_arrived(self) -> None:
         """From now on, bound the time of the answer, and soon listen for the client's departure."""
         self._set_timer(self._settings.listen_after_s, self._listen)
+
+    def await_first_token(self, seconds: float, error: HotsetError) -> None:
+        """Interrupt for this reason unless the first token comes in time."""
+        self._first_token = self._loop.call_later(max(0.0, seconds), self.interrupt, error)
+
+    def first_token_came(self) -> None:
+        """From now on, no budget is watched."""
+        if self._first_token is not None:
+            self._first_token.cancel()
 
     def interrupt(self, reason: HotsetError | ClientGoneError) -> None:
         """Cancel the request's task for this reason, unless it was interrupted or has ended."""
@@ -62,6 +72,7 @@ class Watch:
     def close(self) -> None:
         """Stop watching; nothing of it is left afterwards."""
         self._closed = True
+        self.first_token_came()
         if self._timer is not None:
             self._timer.cancel()
         if self._listener is not None:

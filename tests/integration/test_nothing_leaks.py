@@ -31,7 +31,7 @@ async def stay(port: int, tenant: str) -> str:
     assert answer.status == 200
     *events, done, _ = answer.body.split(b"\n\n")
     assert done == b"data: [DONE]"
-    chunks = [json.loads(event.removeprefix(b"data: ")) for event in events]
+    chunks = [json.loads(event.removeprefix(b"data: ")) for event in events if not event.startswith(b":")]
     return "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks)
 
 

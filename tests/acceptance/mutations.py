@@ -47,7 +47,7 @@ MUTATIONS = (
     Mutation(
         "I3",
         "a closing slot is unloaded while requests run in it",
-        "src/hotset/residency/residency.py",
+        "src/hotset/residency/steps.py",
         "if slot.state is SlotState.CLOSING and slot.num_running == 0:",
         "if slot.state is SlotState.CLOSING:",
         ("tests/unit/residency", "tests/property/test_residency_machine.py", "tests/integration/test_agent.py"),
@@ -56,8 +56,8 @@ MUTATIONS = (
         "I5",
         "a slot inside another tenant's reserve may be taken for one's own",
         "src/hotset/residency/room.py",
-        "lent = [slot for slot in others if excess(slot.account) > 0]",
-        "lent = others",
+        "lent = [slot for slot in idle if slot.account != tenant and excess(slot.account) > 0]",
+        "lent = [slot for slot in idle if slot.account != tenant]",
         ("tests/unit/residency", "tests/property/test_residency_machine.py"),
     ),
     Mutation(

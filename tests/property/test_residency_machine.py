@@ -29,7 +29,6 @@ from hotset.residency.events import (
     Unloaded,
 )
 from hotset.residency.residency import Residency
-from hotset.residency.room import num_held
 
 NAMES = [EngineName(f"hs-{index}") for index in range(6)]
 TENANTS = [TenantId(name) for name in ("acme", "globex", "initech")]
@@ -54,7 +53,7 @@ class ResidencyMachine(RuleBasedStateMachine):
 
     def tell(self, event: Event) -> None:
         self.now_s += 0.5
-        held_before = num_held(self.residency.state.slots)
+        held_before = Counter(self.residency.state.held)
         effects = self.residency.handle(event, self.now_s)
         if isinstance(event, Requested):
             self.nobody_lost_what_it_is_owed(event.tenant, held_before)
@@ -72,7 +71,7 @@ class ResidencyMachine(RuleBasedStateMachine):
 
     def nobody_lost_what_it_is_owed(self, asking: TenantId, held_before: Counter[TenantId]) -> None:
         """I5: whoever asks, nobody else falls under its reserve, and the one that asks stays within its limit."""
-        held = num_held(self.residency.state.slots)
+        held = Counter(self.residency.state.held)
         for tenant in TENANTS:
             share = self.residency.accounts.share(tenant)
             if tenant != asking:

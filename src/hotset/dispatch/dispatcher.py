@@ -24,6 +24,7 @@ from hotset.core.ids import EngineName, RequestId, TenantId
 from hotset.dispatch.outlook import Outlook
 from hotset.dispatch.wanting import Want, Wanting
 from hotset.residency import invariants
+from hotset.residency.charges import num_used_up
 from hotset.residency.events import (
     Dispatch,
     Effect,
@@ -39,7 +40,6 @@ from hotset.residency.events import (
     Requested,
 )
 from hotset.residency.residency import Residency
-from hotset.residency.room import lent_out, num_held
 from hotset.residency.slots import Slot, SlotState
 
 #: How long a tenant's request waits for a slot before one of its own busy ones is closed for it.
@@ -137,18 +137,18 @@ class Dispatcher:
         if self._is_full(tenant):
             return [Refuse(request, TooManyRequestsError.code, "")]
         requested = Requested(request, name, tenant)
-        must_wait = self.residency.must_wait(requested, now_s)
+        decision = self.residency.decide(requested, now_s)
         if (refused := self._over_budget(arrived, now_s)) is not None:
-            if must_wait or refused.code != AdapterColdError.code:
+            if decision.may_wait or refused.code != AdapterColdError.code:
                 return [refused]
             # Brought in all the same, so that it is there when the client comes back.
-            brought = self.residency.handle(replace(requested, is_forerunner=True), now_s)
+            brought = self.residency.carry_out(replace(requested, is_forerunner=True), decision, now_s)
             is_refused = any(isinstance(effect, Refuse) and effect.request == request for effect in brought)
             return brought if is_refused else [*brought, refused]
         self._arrived[request] = arrived
         self._num_arrived[tenant] += 1
-        if name is None or not must_wait:
-            return self.residency.handle(requested, now_s)
+        if name is None or not decision.may_wait:
+            return self.residency.carry_out(requested, decision, now_s)
         self._wanting.add(Want(request, name, tenant, now_s))
         return []
 
@@ -187,17 +187,15 @@ class Dispatcher:
 
     def _in_turns(self, now_s: float) -> list[TenantId]:
         """Return the tenants that may find a slot, in the order in which they are asked."""
-        accounts, slots = self.residency.accounts, self.residency.state.slots
-        held = num_held(slots)
-        known = {*held, *accounts.reserving()}
-        if self.residency.room_for(_NEWCOMER, now_s) is not None:
+        accounts, state = self.residency.accounts, self.residency.state
+        known = {*state.held, *accounts.reserving()}
+        if self.residency.room(_NEWCOMER):
             candidates = self._wanting.tenants()
         else:
             candidates = [tenant for tenant in known if self._wanting.has(tenant)]
 
         def turn(tenant: TenantId) -> tuple[int, float, TenantId]:
-            used_up = held[tenant] - len(lent_out(slots, tenant)) if tenant in held else 0
-            borrowed = used_up - accounts.share(tenant).reserve
+            borrowed = num_used_up(state, tenant) - accounts.share(tenant).reserve
             return max(-1, borrowed), next(self._wanting.firsts(tenant)).since_s, tenant
 
         return sorted(candidates, key=turn)
@@ -206,8 +204,8 @@ class Dispatcher:
         """Return the first of a tenant's requests that a slot may be had for now."""
         for want in self._wanting.firsts(tenant):
             # What leaves a slot has to be out first, whatever room there is for others.
-            if not self.residency.is_leaving(want.name):
-                return None if self.residency.must_wait(self._request(want, now_s), now_s) else want
+            if not self.residency.state.is_leaving(want.name):
+                return None if self.residency.decide(self._request(want, now_s), now_s).may_wait else want
         return None
 
     def _lease(self, wants: list[Want], now_s: float) -> list[Effect]:

@@ -72,7 +72,7 @@ class Outlook:
             total += load.less(now_s - self._load_began_s) if position == 0 else load
             if other == name:
                 return total
-        if self._has_to_drain(name, tenant, now_s):
+        if self._has_to_drain(name, tenant):
             total += self.times.request.predict()
         return total + self.times.load(self._tier(name), self.sizes.get(name, 0))
 
@@ -85,12 +85,11 @@ class Outlook:
             turn = self.times.turn(num_ahead=self._queue.num_ahead(tenant), places=max(1, self._queue.num_running))
         return self.until_hot(name, tenant, now_s) + turn + self.times.prompt.predict()
 
-    def _has_to_drain(self, name: EngineName, tenant: TenantId, now_s: float) -> bool:
+    def _has_to_drain(self, name: EngineName, tenant: TenantId) -> bool:
         """Whether the version waits, or would have to wait, until requests have ended in some slot."""
-        slots = self._residency.state.slots
-        promised = next((slot for slot in slots if slot.promised() == name), None)
-        slot = promised or self._residency.room_for(tenant, now_s)
-        return slot is None or slot.num_running > 0
+        promised = self._residency.state.promises.get(name)
+        room = self._residency.room(tenant) if promised is None else (promised,)
+        return not room or room[0].num_running > 0
 
     def _tier(self, name: EngineName) -> SourceTier:
         return "warm" if name in self._residency.state.warm else "cold"

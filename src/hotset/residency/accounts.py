@@ -44,7 +44,7 @@ class Accounts:
         self._loads_per_minute = loads_per_minute
         self._default = self._share(default)
         self._shares: dict[TenantId, Share] = {}
-        #: Only tenants that caused a load within the last minute.
+        #: Tenants that caused a load within the last minute, and perhaps longer ago; the last to cause one is last.
         self._churn: dict[TenantId, _Churn] = {}
         #: Tenants whose reserve was cut because all of them together pass the usable slots.
         self.cut: tuple[TenantId, ...] = ()
@@ -81,12 +81,15 @@ class Accounts:
     def seconds_to_next_load(self, tenant: TenantId, now_s: float) -> float:
         """Return how long a tenant has to wait before it may cause another load; 0 where it may now."""
         missing = 1.0 - self.loads_left(tenant, now_s)
-        return max(0.0, missing * _MINUTE_S / self.share(tenant).loads_per_minute)
+        return missing * _MINUTE_S / self.share(tenant).loads_per_minute if missing > 0 else 0.0
 
     def charge_load(self, tenant: TenantId, now_s: float) -> None:
         """Count a load that a tenant's request caused."""
-        self._churn[tenant] = _Churn(self.loads_left(tenant, now_s) - 1.0, now_s)
-        self._churn = {each: churn for each, churn in self._churn.items() if now_s - churn.counted_at_s < _MINUTE_S}
+        loads_left = self.loads_left(tenant, now_s) - 1.0
+        self._churn.pop(tenant, None)
+        self._churn[tenant] = _Churn(loads_left, now_s)
+        while now_s - (oldest := next(iter(self._churn.items())))[1].counted_at_s >= _MINUTE_S:
+            del self._churn[oldest[0]]
 
     def loads_left(self, tenant: TenantId, now_s: float) -> float:
         """Return how many loads a tenant may still cause; below 1 it has to wait for the next."""

@@ -21,7 +21,8 @@ def check(state: State) -> None:
         leases = [lease for lease in state.leases.values() if lease.slot == slot.index]
         assert slot.users == Counter(lease.tenant for lease in leases), f"slot {slot.index} counts {slot.users}"
         assert slot.num_leases == len(leases), f"slot {slot.index} counts {slot.num_leases} leases"
-        assert slot.num_running == sum(lease.running for lease in leases), f"slot {slot.index}: {slot}"
+        waiting = [request for request, lease in state.leases.items() if lease.slot == slot.index and not lease.running]
+        assert list(slot.waiting) == waiting, f"slot {slot.index}: {waiting} wait for {slot}"
         assert (slot.state is SlotState.EMPTY) == (slot.name is None), f"slot {slot.index}: {slot}"
         if slot.successor is not None:
             assert slot.state in _LEAVING, f"slot {slot.index}: {slot}"
@@ -38,8 +39,12 @@ def check(state: State) -> None:
             assert slot.name == lease.name, f"I1: {request} of {lease.name} runs in a slot that holds {slot.name}"
         else:
             assert slot.promised() == lease.name, f"{request} waits for {lease.name} at {slot}"
-    promised = Counter(name for slot in state.slots if (name := slot.promised()) is not None)
-    assert all(count == 1 for count in promised.values()), f"promised twice: {promised}"
+    promised = {slot.index: slot.promised() for slot in state.slots if slot.promised() is not None}
+    assert len(promised) == len(set(promised.values())), f"promised twice: {promised}"
+    assert {slot.index: name for name, slot in state.promises.items()} == promised, f"promises {state.promises}"
+    held = Counter(slot.account for slot in state.slots if slot.account is not None)
+    kept = Counter(slot.account for slot in state.slots if slot.account is not None and slot.promised() is not None)
+    assert (state.held, state.kept) == (held, kept), f"holdings {state.held}, of which {state.kept} are kept"
     running = {lease.name for lease in state.leases.values() if lease.running and lease.slot is not None}
     assert len(running) <= len(state.slots), f"I4: {len(running)} versions run in {len(state.slots)} slots"
     state.warm.check()

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from hotset.core.ids import EngineName, TenantId
 from hotset.core.residency_report import NextRoom, ResidencyReport, SlotReport, TenantReport, WarmReport
 from hotset.residency.residency import Residency
-from hotset.residency.room import num_held
 from hotset.residency.slots import Slot, SlotState
 from hotset.residency.warm import WarmFiles
 
@@ -49,9 +48,10 @@ def report(
 
 def _next_room(residency: Residency, now_s: float) -> NextRoom:
     """Return the slot that a tenant without any would take now, and what would leave it."""
-    slot = residency.room_for(_NEWCOMER, now_s)
-    if slot is None:
+    room = residency.room(_NEWCOMER)
+    if not room:
         return NextRoom(slot=None)
+    slot = residency.least_worthy(room, now_s)
     return NextRoom(slot=slot.index, leaves=slot.name if slot.state is SlotState.HOT else None)
 
 
@@ -75,7 +75,7 @@ def _slot(residency: Residency, slot: Slot, now_s: float) -> SlotReport:
 
 
 def _tenants(residency: Residency, wanting: Mapping[TenantId, int], now_s: float) -> tuple[TenantReport, ...]:
-    held = num_held(residency.state.slots)
+    held = residency.state.held
     caused, suffered = (defaultdict[TenantId, Counter[str]](Counter) for _ in range(2))
     for (by, of, cause), count in residency.ledger.items():
         caused[by][cause] += count
@@ -87,7 +87,7 @@ def _tenants(residency: Residency, wanting: Mapping[TenantId, int], now_s: float
             tenant=tenant,
             reserve=accounts.share(tenant).reserve,
             limit=accounts.share(tenant).limit,
-            held=held[tenant],
+            held=held.get(tenant, 0),
             num_wanting=wanting.get(tenant, 0),
             loads_left=accounts.loads_left(tenant, now_s),
             loads_per_minute=accounts.share(tenant).loads_per_minute,

@@ -2,12 +2,13 @@
 
 Gaps between requests for one version are counted in bins a factor of two wide, older ones forgotten bit by bit.
 Given how long ago the last request was, the bins that are still possible give the expected logarithm of the time that
-remains. That tells bursts from steady use: a version whose gaps are either short or very long is given up once the
-short ones are past. With Gamma and Weibull gaps as ServeGen found them (arXiv 2505.09999), knowing the true law wins
-little more.
+remains: two sums kept for each bin, so that an estimate is a few reads. That tells bursts from steady use: a version
+whose gaps are either short or very long is given up once the short ones are past. With Gamma and Weibull gaps as
+ServeGen found them (arXiv 2505.09999), knowing the true law wins little more.
 """
 
 import math
+from array import array
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,35 +17,51 @@ from hotset.core.ids import EngineName
 _SHORTEST_S = 0.01
 _NUM_BINS = 28
 #: What an observation keeps of its weight when the next one comes.
-_KEPT = 0.98
+_KEPT = 0.995
 _KEPT_OF_ALL = 0.9995
 #: Observations that everybody's gaps count for beside a version's own.
 _PRIOR_WEIGHT = 3.0
-_MIDDLES_S = tuple(_SHORTEST_S * 2 ** (index + 0.5) for index in range(_NUM_BINS))
-_LOG_MIDDLES = tuple(math.log(middle_s) for middle_s in _MIDDLES_S)
+#: Less than this is nothing.
+_WEIGHT_MIN = 1e-9
+#: Weights are scaled down before floats lose them.
+_WEIGHT_MAX = 1e100
+_LOG_MIDDLES = tuple(math.log(_SHORTEST_S * 2 ** (index + 0.5)) for index in range(_NUM_BINS))
+#: What remains of a gap in the bin that the age has come to, and of one in the next, as a part of its middle.
+_LOG_PART_LEFT, _LOG_PART_LEFT_OF_NEXT = math.log(1 / 4), math.log(1 / 2)
 
 
 class _Gaps:
-    """Weights by bin, with their sums from each bin on."""
+    """Of the gaps in each bin and all longer ones: their weight, and the weighted logarithms of what remains of them.
 
-    __slots__ = ("_kept", "log_sums", "sums", "weights")
+    A new gap weighs more than the one before, in place of all that came before weighing less: so few numbers change.
+    """
+
+    __slots__ = ("_growth", "last", "log_sums", "sums")
 
     def __init__(self, kept: float) -> None:
-        self._kept = kept
-        self.weights = [0.0] * _NUM_BINS
-        #: From each bin on, the sum of the weights and of the weighted logarithms.
-        self.sums = [0.0] * (_NUM_BINS + 1)
-        self.log_sums = [0.0] * (_NUM_BINS + 1)
+        self._growth = 1 / kept
+        #: What the last gap weighs.
+        self.last = 1.0
+        self.sums = array("d", bytes(8 * _NUM_BINS))
+        self.log_sums = array("d", bytes(8 * _NUM_BINS))
 
     def add(self, gap_s: float) -> None:
-        seen = _bin(gap_s)
-        total = log_total = 0.0
-        for index in range(_NUM_BINS - 1, -1, -1):
-            weight = self.weights[index] * self._kept + (index == seen)
-            self.weights[index] = weight
-            total += weight
-            log_total += weight * _LOG_MIDDLES[index]
-            self.sums[index], self.log_sums[index] = total, log_total
+        self.last *= self._growth
+        if self.last > _WEIGHT_MAX:
+            self._scale_down()
+        seen, weight, sums, log_sums = _bin(gap_s), self.last, self.sums, self.log_sums
+        logs = weight * _LOG_MIDDLES[seen]
+        for index in range(seen + 1):
+            sums[index] += weight
+            log_sums[index] += logs
+        log_sums[seen] += weight * _LOG_PART_LEFT
+        if seen:
+            log_sums[seen - 1] += weight * _LOG_PART_LEFT_OF_NEXT
+
+    def _scale_down(self) -> None:
+        self.sums = array("d", (each / self.last for each in self.sums))
+        self.log_sums = array("d", (each / self.last for each in self.log_sums))
+        self.last = 1.0
 
 
 @dataclass(slots=True)
@@ -100,23 +117,16 @@ class Reuse:
         if use is None:
             return math.inf
         age_s = now_s - use.asked_at_s
-        first = _bin(age_s)
-        own, everybody = use.gaps, self._all
-        shared = _PRIOR_WEIGHT / everybody.sums[0] if everybody.sums[0] else 0.0
-        weight = log_sum = 0.0
-        # Where the age reaches into a bin, what remains of the gap is clearly less than the gap.
-        for index in range(first, min(first + 2, _NUM_BINS)):
-            each = own.weights[index] + shared * everybody.weights[index]
-            weight += each
-            log_sum += each * math.log(max(_MIDDLES_S[index] - age_s, _MIDDLES_S[index] / 4))
-        rest = min(first + 2, _NUM_BINS)
-        weight += own.sums[rest] + shared * everybody.sums[rest]
-        log_sum += own.log_sums[rest] + shared * everybody.log_sums[rest]
+        index, own, everybody = _bin(age_s), use.gaps, self._all
+        shared = own.last * _PRIOR_WEIGHT / everybody.sums[0] if everybody.sums[0] else 0.0
+        weight = own.sums[index] + shared * everybody.sums[index]
+        if weight > _WEIGHT_MIN * own.last:
+            return (own.log_sums[index] + shared * everybody.log_sums[index]) / weight
         # Longer than ever seen: as long again.
-        return log_sum / weight if weight > 1e-9 else math.log(max(age_s, _SHORTEST_S))
+        return math.log(max(age_s, _SHORTEST_S))
 
 
 def _bin(gap_s: float) -> int:
     if gap_s <= _SHORTEST_S:
         return 0
-    return min(_NUM_BINS - 1, int(math.log2(gap_s / _SHORTEST_S)))
+    return min(_NUM_BINS - 1, math.frexp(gap_s / _SHORTEST_S)[1] - 1)

@@ -1,11 +1,15 @@
 """The state that `residency` keeps: slots, leases and the warm files, each field with what it must agree with."""
 
+import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from hotset.core.ids import EngineName, RequestId, TenantId
 from hotset.residency.events import Cause
 from hotset.residency.warm import WarmFiles
+
+#: Taken for a load's seconds before one was measured, and the least that one counts.
+LOAD_MIN_S = 0.001
 
 
 class SlotState(StrEnum):
@@ -23,6 +27,10 @@ class SlotState(StrEnum):
     UNLOADING = "unloading"
     #: The outcome of the last load or unload is not known; only an inventory ends this.
     UNKNOWN = "unknown"
+
+
+_SERVED = (SlotState.LOADING, SlotState.HOT)
+_LEAVING = (SlotState.CLOSING, SlotState.UNKNOWN)
 
 
 @dataclass(slots=True)
@@ -43,32 +51,38 @@ class Slot:
     users: dict[TenantId, int] = field(default_factory=dict[TenantId, int])
     #: All of them together.
     num_leases: int = 0
-    #: Of those, how many are dispatched.
-    num_running: int = 0
+    #: Of those, the ones that are not dispatched, in order of arrival.
+    waiting: dict[RequestId, None] = field(default_factory=dict[RequestId, None])
     #: Seconds, monotonic: since when `name` is in it, and what its load took.
     hot_since_s: float = 0.0
     load_s: float = 0.0
+    #: What it counts for when slots are compared: its logarithm.
+    log_load_s: float = math.log(LOAD_MIN_S)
     #: Bytes of `name` in the engine; 0 where the engine did not say.
     slot_bytes: int = 0
     #: Why `name` leaves; means something while closing and unloading only.
     leaving: Cause = "withdrawn"
 
+    @property
+    def num_running(self) -> int:
+        """Leases that are dispatched."""
+        return self.num_leases - len(self.waiting)
+
     def promised(self) -> EngineName | None:
         """Return the version that this slot holds or will hold, as far as new requests are concerned."""
-        if self.state in (SlotState.LOADING, SlotState.HOT):
-            return self.name
-        return self.successor
+        return self.name if self.state in _SERVED else self.successor
 
-    def take(self, tenant: TenantId, *, is_running: bool) -> None:
+    def take(self, request: RequestId, tenant: TenantId, *, is_running: bool) -> None:
         """Count one more lease."""
         self.users[tenant] = self.users.get(tenant, 0) + 1
         self.num_leases += 1
-        self.num_running += is_running
+        if not is_running:
+            self.waiting[request] = None
 
-    def drop(self, tenant: TenantId, *, is_running: bool) -> None:
+    def drop(self, request: RequestId, tenant: TenantId) -> None:
         """Count one lease less."""
         self.num_leases -= 1
-        self.num_running -= is_running
+        self.waiting.pop(request, None)
         self.users[tenant] -= 1
         if not self.users[tenant]:
             del self.users[tenant]
@@ -100,3 +114,42 @@ class State:
     load_failed_until_s: dict[EngineName, float] = field(default_factory=dict[EngineName, float])
     #: Nothing else may be requested; empty before the first `Permitted`.
     permitted: frozenset[EngineName] = frozenset()
+    #: The slot of each version that is in one or will be, by `promised()`.
+    promises: dict[EngineName, Slot] = field(default_factory=dict[EngineName, Slot])
+    #: Slots charged to each tenant; none is kept with 0.
+    held: dict[TenantId, int] = field(default_factory=dict[TenantId, int])
+    #: Of these, those that it has to lose: what empties for nobody is lost already.
+    kept: dict[TenantId, int] = field(default_factory=dict[TenantId, int])
+
+    def move(self, slot: Slot, state: SlotState, name: EngineName | None, successor: EngineName | None = None) -> None:
+        """Bring a slot into a state: the one place where what it holds and what it is promised to changes."""
+        if (before := slot.promised()) is not None:
+            del self.promises[before]
+            _count(self.kept, slot.account, -1)
+        slot.state, slot.name, slot.successor = state, name, successor
+        if (after := slot.promised()) is not None:
+            assert after not in self.promises, f"{after} is promised slot {slot.index} and another"
+            self.promises[after] = slot
+            _count(self.kept, slot.account, 1)
+
+    def charge(self, slot: Slot, account: TenantId | None) -> None:
+        """Charge a slot to a tenant, or to nobody: the one place where its account changes."""
+        is_promised = slot.promised() is not None
+        _count(self.held, slot.account, -1)
+        _count(self.kept, slot.account, -is_promised)
+        slot.account = account
+        _count(self.held, account, 1)
+        _count(self.kept, account, is_promised)
+
+    def is_leaving(self, name: EngineName) -> bool:
+        """Whether the version is on its way out of a slot: the engine can't hold it twice, it has to be out first."""
+        return name in [slot.name for slot in self.slots if slot.state in _LEAVING]
+
+
+def _count(counts: dict[TenantId, int], tenant: TenantId | None, number: int) -> None:
+    """Add to a tenant's count; to nobody's nothing."""
+    if tenant is None or not number:
+        return
+    counts[tenant] = counts.get(tenant, 0) + number
+    if not counts[tenant]:
+        del counts[tenant]

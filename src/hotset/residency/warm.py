@@ -30,6 +30,11 @@ class WarmFiles:
         """Bytes of all files together."""
         return self._total
 
+    @property
+    def is_over(self) -> bool:
+        """Whether they are more than their bound."""
+        return self._total > self._bytes_max
+
     def items(self) -> ItemsView[EngineName, int]:
         """Return each version with its bytes."""
         return self._num_bytes.items()

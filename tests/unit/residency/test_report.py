@@ -35,18 +35,24 @@ A, B, C, D, E, NEW = (EngineName(f"hs-{letter}") for letter in "abcdef")
 def residency_of(*slots: Slot, quotas: dict[TenantId, Quota] | None = None) -> Residency:
     """Return a residency with these slots, every named version warm and permitted, leases to match `users`."""
     made = Residency(num_slots=len(slots), warm_bytes_max=1000, loads_per_minute=60.0)
+    for made_slot, slot in zip(made.state.slots, slots, strict=True):
+        made.state.move(made_slot, slot.state, slot.name, slot.successor)
+        made.state.charge(made_slot, slot.account)
     made.state.slots[:] = slots
+    made.state.promises = {name: slots[slot.index] for name, slot in made.state.promises.items()}
     made.handle(Quotas(quotas or {}), 0.0)
     made.state.permitted = frozenset({A, B, C, D, E, NEW})
     for slot in slots:
         if slot.name is not None and slot.state is not SlotState.LOADING:
             made.state.warm.add(slot.name, 10 * (slot.index + 1))
-        runs = slot.num_running
+        runs, slot.waiting = slot.num_running, {}
         for tenant, count in slot.users.items():
             for _ in range(count):
                 name = slot.name if runs > 0 else slot.promised()
                 request = RequestId(f"r{len(made.state.leases)}")
                 made.state.leases[request] = Lease(name, slot.index, tenant, running=runs > 0)
+                if runs <= 0:
+                    slot.waiting[request] = None
                 runs -= 1
     invariants.check(made.state)
     return made
@@ -57,7 +63,7 @@ def hot(index: int, name: EngineName, account: TenantId, **fields: object) -> Sl
 
 
 def busy(index: int, name: EngineName, account: TenantId) -> Slot:
-    return hot(index, name, account, users={account: 1}, num_leases=1, num_running=1)
+    return hot(index, name, account, users={account: 1}, num_leases=1)
 
 
 def test_an_empty_worker_has_nothing_but_empty_slots() -> None:
@@ -70,8 +76,9 @@ def test_an_empty_worker_has_nothing_but_empty_slots() -> None:
 
 def test_each_state_of_a_slot_is_shown_with_what_means_something_in_it() -> None:
     closing = Slot(2, SlotState.CLOSING, C, D, INITECH, leaving="reserve", hot_since_s=90.0, load_s=0.5, slot_bytes=7)
-    closing.users, closing.num_leases, closing.num_running = {GLOBEX: 2, ACME: 1}, 3, 2
+    closing.users, closing.num_leases, closing.waiting = {GLOBEX: 2, ACME: 1}, 3, {RequestId("r"): None}
     loading = Slot(0, SlotState.LOADING, A, account=ACME, users={ACME: 1}, num_leases=1, hot_since_s=1.0)
+    loading.waiting = {RequestId("r"): None}
     served = hot(1, B, ACME, hot_since_s=60.0, load_s=2.0, slot_bytes=5)
     residency = residency_of(loading, served, closing, Slot(3, SlotState.UNLOADING, E, account=ACME, leaving="own"))
     found = report(residency, 100.0)

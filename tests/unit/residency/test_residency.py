@@ -25,7 +25,8 @@ from hotset.residency.events import (
     Unloaded,
 )
 from hotset.residency.residency import Residency
-from hotset.residency.slots import Lease, SlotState
+from hotset.residency.slots import SlotState
+from hotset.residency.steps import start_unload
 
 A, B, C, D = (EngineName(f"hs-{letter}") for letter in "abcd")
 ACME = TenantId("acme")
@@ -317,7 +318,8 @@ def test_the_invariants_see_a_version_taken_from_under_its_request() -> None:
 def test_unloading_under_a_running_request_stops_at_the_assertion() -> None:
     worker = Worker()
     worker.warm_up(A)
-    worker.residency.state.leases[RequestId("r1")] = Lease(A, 0, ACME, running=True)
-    worker.residency.state.slots[0].num_leases = 0
+    worker.ask("r1", A)
+    state = worker.residency.state
+    state.move(state.slots[0], SlotState.CLOSING, A)
     with pytest.raises(AssertionError, match="I3"):
-        worker.tell(Permitted(frozenset()))
+        start_unload(state, state.slots[0])

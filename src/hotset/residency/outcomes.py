@@ -1,0 +1,133 @@
+"""What follows from an effect's outcome: a load or unload that ended, one whose end is not known, an engine's death."""
+
+import math
+
+from hotset.core.errors import EngineUnavailableError, LoadFailedError
+from hotset.core.ids import EngineName
+from hotset.residency.events import Count, Discard, Effect, Loaded, LoadFailed, Lost, Unloaded
+from hotset.residency.slots import LOAD_MIN_S, Slot, SlotState, State
+from hotset.residency.steps import (
+    close,
+    discard_unused,
+    dispatch_waiters,
+    empty,
+    in_slots,
+    refuse_waiters,
+    start_load,
+    start_unload,
+)
+
+
+class Outcomes:
+    """Moves slots on by what the engine answers; late answers to what is not asked any more change nothing."""
+
+    def __init__(self, state: State, *, load_retry_s: float) -> None:
+        """See `Residency`."""
+        self._state = state
+        self._load_retry_s = load_retry_s
+
+    def answered(self, event: Loaded | LoadFailed | Unloaded | Lost, now_s: float) -> list[Effect]:
+        """Take the answer to a load or an unload."""
+        slot = self._state.slots[event.slot]
+        if slot.name != event.name:
+            return []
+        match event:
+            case Loaded() if slot.state is SlotState.LOADING:
+                return self._loaded(slot, event, now_s)
+            case LoadFailed() if slot.state is SlotState.LOADING:
+                return self._load_failed(slot, event, now_s)
+            case Unloaded() if slot.state is SlotState.UNLOADING:
+                return self._unloaded(slot, event.name)
+            case Lost() if slot.state in (SlotState.LOADING, SlotState.UNLOADING):
+                return self._lost(slot, event)
+            case _:
+                return []
+
+    def counted(self, loaded: frozenset[EngineName], now_s: float) -> list[Effect]:
+        """Take the engine's own account of what it holds."""
+        effects: list[Effect] = []
+        for slot in self._state.slots:
+            if slot.state is SlotState.UNKNOWN:
+                effects += self._resolve(slot, loaded, now_s)
+        known = {slot.name for slot in self._state.slots}
+        for orphan in sorted(loaded - known):  # a load that was given up on and came in late
+            slot = next((slot for slot in self._state.slots if slot.state is SlotState.EMPTY), None)
+            if slot is not None:
+                slot.leaving = "orphan"
+                self._state.move(slot, SlotState.CLOSING, orphan)
+                effects += start_unload(self._state, slot)
+        return effects
+
+    def engine_gone(self) -> list[Effect]:
+        """The engine died."""
+        effects: list[Effect] = []
+        for slot in self._state.slots:
+            effects += refuse_waiters(self._state, slot, EngineUnavailableError.code, "")
+            empty(self._state, slot)
+            slot.users.clear()
+            slot.num_leases = 0
+        for lease in self._state.leases.values():
+            lease.slot = None  # their streams end by themselves
+        return effects
+
+    def _loaded(self, slot: Slot, event: Loaded, now_s: float) -> list[Effect]:
+        state, name = self._state, event.name
+        state.warm.add(name, event.warm_bytes)
+        state.load_failed_until_s.pop(name, None)
+        state.move(slot, SlotState.HOT, name)
+        slot.hot_since_s, slot.slot_bytes = now_s, event.slot_bytes
+        slot.load_s, slot.log_load_s = event.load_s, math.log(max(LOAD_MIN_S, event.load_s))
+        if name not in state.permitted:  # withdrawn meanwhile; its waiters were refused then
+            return close(state, slot, "withdrawn")
+        effects = dispatch_waiters(state, slot)
+        if state.warm.is_over:
+            effects += discard_unused(state, state.warm.excess(in_slots(state)))
+        return effects
+
+    def _load_failed(self, slot: Slot, event: LoadFailed, now_s: float) -> list[Effect]:
+        name = event.name
+        self._state.load_failed_until_s[name] = now_s + self._load_retry_s
+        refusals = refuse_waiters(self._state, slot, event.code, event.message)
+        empty(self._state, slot)
+        self._state.warm.remove(name)
+        # Whatever the failure left: files that did not check, or a load the engine finished after all.
+        return [*refusals, Discard(name), Count()]
+
+    def _unloaded(self, slot: Slot, name: EngineName) -> list[Effect]:
+        effects: list[Effect] = []
+        successor, account = slot.successor, slot.account
+        empty(self._state, slot)
+        if name not in self._state.permitted:
+            effects += discard_unused(self._state, [name])
+        if successor is not None:
+            self._state.charge(slot, account)
+            effects += start_load(self._state, slot, successor)
+        return effects
+
+    def _lost(self, slot: Slot, event: Lost) -> list[Effect]:
+        successor = slot.successor
+        if slot.state is SlotState.LOADING:
+            successor = event.name
+            self._state.warm.add(event.name, event.warm_bytes)
+        self._state.move(slot, SlotState.UNKNOWN, event.name, successor)
+        return [Count()]
+
+    def _resolve(self, slot: Slot, loaded: frozenset[EngineName], now_s: float) -> list[Effect]:
+        """End an unknown state by what the engine says it holds."""
+        assert slot.name is not None
+        name, successor, account = slot.name, slot.successor, slot.account
+        # Asked for again meanwhile and promised another slot: what the engine holds is that one's.
+        is_elsewhere = self._state.promises.get(name, slot) is not slot
+        if name in loaded and successor == name:
+            self._state.move(slot, SlotState.HOT, name)
+            slot.hot_since_s = now_s
+            return dispatch_waiters(self._state, slot)
+        if name in loaded and not is_elsewhere:
+            return start_unload(self._state, slot)
+        if successor == name or successor is None:
+            refusals = refuse_waiters(self._state, slot, LoadFailedError.code, "the load was lost")
+            empty(self._state, slot)
+            return refusals
+        empty(self._state, slot)
+        self._state.charge(slot, account)
+        return start_load(self._state, slot, successor)

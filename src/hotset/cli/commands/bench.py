@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hotset.bench import engine, gateway, replay, rotation
+from hotset.bench import engine, gateway, replay, rotation, simulate
 from hotset.bench.report import Report
 from hotset.bench.workloads import LocalityShape, ServegenShape
 from hotset.cli.output import console, warn
@@ -127,6 +127,30 @@ def bench_replay(
         locality=LocalityShape(rate=rate),
     )
     _print(replay.run(settings, CLOCK, warn), as_json=json)
+
+
+@app.command("simulate")
+def bench_simulate(
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds to run.")] = 20,
+    first_seed: Annotated[int, typer.Option(min=0, help="The first of them.")] = 0,
+    seed: Annotated[int | None, typer.Option(min=0, help="Run this one alone, and show its last events.")] = None,
+    events: Annotated[int, typer.Option(min=1, help="Events of each before its fleet is let come to rest.")] = 5000,
+    minutes: Annotated[float | None, typer.Option(min=0.01, help="Begin no further seed after so long.")] = None,
+    cut: Annotated[bool, typer.Option("--cut", help="Look for the fewest faults that still break the rule.")] = False,
+    json: Json = False,
+) -> None:
+    """Run whole fleets in virtual time, with faults, and check after every event that the rules hold."""
+    settings = simulate.Settings(
+        seeds=range(first_seed, first_seed + seeds) if seed is None else range(seed, seed + 1),
+        num_events=events,
+        longest_s=None if minutes is None else minutes * 60,
+        with_story=seed is not None,
+        with_cut_plan=cut,
+    )
+    report, is_clean = simulate.run(settings, CLOCK, warn)
+    _print(report, as_json=json)
+    if not is_clean:
+        raise typer.Exit(1)
 
 
 def _counts(text: str) -> tuple[int, ...]:

@@ -1,0 +1,67 @@
+"""One request at a simulated gateway: what was asked, what was bound, how far the answer is."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from hotset.admission.outcomes import Outcome
+from hotset.core.ids import RequestId
+from hotset.core.snapshot import KeyEntry
+from hotset.planner.protocol import Piece, Stamp
+from hotset.routing.resolve import Resolved
+from hotset.sim.network import Address
+from hotset.sim.world import Timer
+
+#: What a request hears from a gateway that does not know whether its snapshot is the newest.
+CONTROL_UNREACHABLE = "control_unreachable"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a simulated client asks for."""
+
+    request: RequestId
+    key_hash: str
+    model: str
+    input_tokens: int
+    output_tokens: int
+    budget_ms: int | None = None
+
+
+class Observer(Protocol):
+    """Hears what a client would: what its name was taken for, each token, the one end."""
+
+    def bound(self, request: RequestId, key: KeyEntry, bound: Resolved, epoch: int) -> None:
+        """A route was chosen."""
+        ...
+
+    def token(self, request: RequestId, stamp: Stamp, epoch: int) -> None:
+        """A token went out, from a gateway that applies this epoch."""
+        ...
+
+    def ended(self, request: RequestId, outcome: Outcome, code: str) -> None:
+        """It is over."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class Exchange:
+    """One request from its route to its end, as its gateway keeps it."""
+
+    asked: Asked
+    key: KeyEntry
+    bound: Resolved
+    #: That the route was resolved in.
+    epoch: int
+    began_at_s: float
+    agent: Address = ""
+    tried: list[Address] = field(default_factory=list[Address])
+    num_tries: int = 0
+    count: int = 0
+    #: Whether no piece of the answer has come yet.
+    is_waiting: bool = True
+    #: The epoch that the agent wants it resolved in anew; 0 where it does not.
+    wants_epoch: int = 0
+    num_pieces: int = 0
+    #: Pieces that came before their turn.
+    early: dict[int, Piece] = field(default_factory=dict[int, Piece])
+    timer: Timer | None = None

@@ -1,0 +1,78 @@
+"""Which faults a run meets, drawn from its seed: crashes, slow disks, a bad network, clocks that drift."""
+
+import random
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from hotset.sim.faults import Fault, Plan
+from hotset.sim.network import Address
+
+Kind = Literal[
+    "agent crash",
+    "gateway crash",
+    "control crash",
+    "engine death",
+    "engine hang",
+    "partition",
+    "bad network",
+    "slow disk",
+    "full disk",
+    "corrupt store",
+    "flipped bit",
+    "clock drift",
+]
+#: How bad each is at least and at most, where there is a measure.
+_SIZES: dict[Kind, tuple[float, float]] = {
+    "bad network": (0.005, 0.05),
+    "slow disk": (3.0, 60.0),
+    "corrupt store": (0.2, 1.0),
+    "clock drift": (0.8, 1.25),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Who there is to fail."""
+
+    agents: tuple[Address, ...]
+    gateways: tuple[Address, ...]
+    control: Address
+
+    def all(self) -> tuple[Address, ...]:
+        """Return every address."""
+        return (*self.agents, *self.gateways, self.control)
+
+
+def draw_plan(rng: random.Random, nodes: Nodes, *, until_s: float, every_s: float) -> Plan:
+    """Draw the faults of a run.
+
+    Args:
+        rng: Where to draw from.
+        nodes: Who there is to fail.
+        until_s: None begins later.
+        every_s: Mean seconds between two.
+    """
+    faults, at_s = list[Fault](), 0.0
+    kinds: tuple[Kind, ...] = get_args(Kind)
+    while (at_s := at_s + rng.expovariate(1 / every_s)) < until_s:
+        kind = rng.choice(kinds)
+        lasts_s = min(8.0, 0.3 + rng.expovariate(0.5))
+        faults.append(Fault(kind, _subject(rng, kind, nodes), at_s, lasts_s, rng.uniform(*_SIZES.get(kind, (0, 0)))))
+    return tuple(faults)
+
+
+def _subject(rng: random.Random, kind: Kind, nodes: Nodes) -> str:
+    match kind:
+        case "control crash":
+            return nodes.control
+        case "gateway crash":
+            return rng.choice(nodes.gateways)
+        case "partition":
+            everybody = nodes.all()
+            return ",".join(rng.sample(everybody, rng.randint(1, len(everybody) // 2)))
+        case "bad network":
+            return "network"
+        case "clock drift":
+            return rng.choice((*nodes.agents, *nodes.gateways))
+        case _:
+            return rng.choice(nodes.agents)

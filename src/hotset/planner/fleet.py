@@ -1,0 +1,135 @@
+"""A whole fleet in one simulated world: control, gateways, agents, clients, and the faults that befall them."""
+
+from hotset.planner.client_rules import ClientRules
+from hotset.planner.clients import Clients
+from hotset.planner.effect_runner import WorkerShape
+from hotset.planner.fault_injector import FaultInjector, Parts
+from hotset.planner.fault_plan import Nodes, draw_plan
+from hotset.planner.installation import BASE, draw_installation, reviewer_keys
+from hotset.planner.rules import demand
+from hotset.planner.virtual_agent import VirtualAgent
+from hotset.planner.virtual_control import VirtualControl
+from hotset.planner.virtual_gateway import VirtualGateway
+from hotset.sim.clocks import SkewedClock
+from hotset.sim.faults import Plan
+from hotset.sim.network import Network, Quality
+from hotset.sim.world import World
+
+CONTROL = "control"
+#: Seconds by a gateway's clock; the real default is 900, too long to be met here.
+_SNAPSHOT_AGE_MAX_S = 6.0
+#: A clock's rate is never lower.
+_RATE_MIN = 0.8
+#: What a word may take beside that: it was asked for before the lease began.
+_SLACK_S = 0.1
+_FAULTS_UNTIL_S = 200.0
+
+
+class Fleet:
+    """One seed's world."""
+
+    def __init__(self, seed: int, plan: Plan | None = None) -> None:
+        """Build the fleet.
+
+        Args:
+            seed: Everything is drawn from it.
+            plan: Faults in place of the drawn ones.
+        """
+        self.world = World(seed)
+        rng = self.world.randomness("fleet")
+        self.network = Network(self.world, Quality())
+        agents = tuple(f"agent-{index}" for index in range(rng.randint(2, 3)))
+        gateways = tuple(f"gateway-{index}" for index in range(rng.randint(1, 2)))
+        self.nodes = Nodes(agents, gateways, CONTROL)
+        shapes = [_draw_shape(rng.randint(2, 6), rng.choice((1, 2, 4, 8)), rng.choice((40, 400))) for _ in agents]
+        self.installation = draw_installation(rng, min(shape.num_slots for shape in shapes))
+        truth = self.installation.truth
+        self.rules = ClientRules(self.world, truth, withdrawn_within_s=_SNAPSHOT_AGE_MAX_S / _RATE_MIN + _SLACK_S)
+        self.clocks = {address: SkewedClock(self.world) for address in self.nodes.all()}
+        for clock in self.clocks.values():
+            clock.set_rate(rng.uniform(0.97, 1.03))
+            clock.wall_offset_s = rng.uniform(-300, 300)
+        self.control = VirtualControl(
+            self.world,
+            self.network,
+            CONTROL,
+            self.installation,
+            holders=(*agents, *gateways),
+            act_every_s=rng.uniform(0.5, 4.0),
+        )
+        self.agents = {
+            address: VirtualAgent(
+                self.world,
+                self.network,
+                address,
+                self.clocks[address],
+                gateways=gateways,
+                control=CONTROL,
+                base=BASE,
+                shape=shape,
+                truth=truth,
+                reviewer_keys=reviewer_keys(),
+            )
+            for address, shape in zip(agents, shapes, strict=True)
+        }
+        self.gateways = {
+            address: VirtualGateway(
+                self.world,
+                self.network,
+                address,
+                self.clocks[address],
+                agents=agents,
+                control=CONTROL,
+                observer=self.rules,
+                snapshot_age_max_s=_SNAPSHOT_AGE_MAX_S,
+                in_flight_max=rng.choice((16, 64)),
+            )
+            for address in gateways
+        }
+        self.clients = Clients(self.world, self.installation, list(self.gateways.values()), self.rules)
+        faults_rng = self.world.randomness("faults")
+        every_s = faults_rng.uniform(0.7, 4.0)
+        self.plan = (
+            draw_plan(faults_rng, self.nodes, until_s=_FAULTS_UNTIL_S, every_s=every_s) if plan is None else plan
+        )
+        parts = Parts(self.network, self.control, self.agents, self.gateways, self.clocks)
+        self._faults = FaultInjector(self.world, parts, self.plan)
+
+    # --- the run ---------------------------------------------------------------------------------------
+
+    def run(self, num_events: int) -> None:
+        """Let so many events happen, then let the fleet come to rest without faults and check that nothing is left.
+
+        Raises:
+            AssertionError: a rule does not hold.
+        """
+        while self.world.log.num_events < num_events and self.world.step():
+            pass
+        self._rest()
+
+    def _rest(self) -> None:
+        """Heal everything, let nobody ask any more, and wait until all that was asked has ended."""
+        self.clients.is_quiet = self.control.is_quiet = True
+        self._faults.end()
+        until_s = self.world.now_s + 60.0
+        while self.world.now_s < until_s and not self._is_at_rest():
+            self.world.step()
+        self.rules.all_ended()
+        for agent in self.agents.values():
+            left = agent.num_requests + (0 if agent.life is None else agent.life.num_requests())
+            demand(not left, "I8", f"{agent.address} holds {left} requests that nobody waits for")
+        for gateway in self.gateways.values():
+            demand(gateway.in_flight.total == 0, "I8", f"{gateway.address} counts {gateway.in_flight.total} in flight")
+            demand(gateway.epoch == self.control.epoch, "I9", f"{gateway.address} is at epoch {gateway.epoch}")
+
+    def _is_at_rest(self) -> bool:
+        if self.rules.num_open or any(gateway.epoch != self.control.epoch for gateway in self.gateways.values()):
+            return False
+        return all(
+            agent.life is not None and not agent.num_requests and not agent.life.num_requests()
+            for agent in self.agents.values()
+        )
+
+
+def _draw_shape(num_slots: int, sequences_max: int, warm_mb: int) -> WorkerShape:
+    return WorkerShape(num_slots=num_slots, sequences_max=sequences_max, warm_bytes_max=warm_mb * 1_000_000)

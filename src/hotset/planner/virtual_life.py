@@ -1,0 +1,279 @@
+"""One simulated engine from start to death under the production `Dispatcher`, as `worker.engine_life` runs a real one.
+
+Every decision is the dispatcher's; `effect_runner` carries out what it asks of the engine.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from hotset.admission.fair_queue import FairQueue
+from hotset.core.errors import (
+    AdapterColdError,
+    EngineFailedError,
+    HotsetError,
+    LoadFailedError,
+    SlotsFullError,
+    TooManyRequestsError,
+)
+from hotset.core.ids import EngineName, RequestId, TenantId
+from hotset.core.ports import Lane, Work
+from hotset.core.quotas import Quota
+from hotset.core.versions import VersionRecord
+from hotset.dispatch.dispatcher import Arrived, Dispatcher
+from hotset.planner.effect_runner import EffectRunner, WorkerShape, num_bytes
+from hotset.planner.protocol import Stamp
+from hotset.planner.rules import EngineRules, demand
+from hotset.planner.truth import Truth
+from hotset.planner.virtual_engine import VirtualEngine
+from hotset.planner.virtual_store import VirtualStore
+from hotset.residency.events import (
+    Count,
+    Discard,
+    Dispatch,
+    Effect,
+    EngineGone,
+    Event,
+    Load,
+    Permitted,
+    Quotas,
+    Refuse,
+    Released,
+    Unload,
+)
+from hotset.residency.residency import Residency
+from hotset.residency.slots import SlotState
+from hotset.sim.clocks import SkewedClock
+from hotset.sim.world import Timer, World
+
+
+class LifeOwner(Protocol):
+    """The agent of a life: hears what becomes of requests."""
+
+    def accepted(self, request: RequestId, lane: Lane) -> None:
+        """It goes to the engine."""
+        ...
+
+    def refused(self, request: RequestId, code: str, retry_after_ms: int | None) -> None:
+        """It holds nothing any more."""
+        ...
+
+    def token(self, request: RequestId, stamp: Stamp) -> None:
+        """A token came."""
+        ...
+
+    def ended(self, request: RequestId, code: str) -> None:
+        """The engine is done with it; the code is empty where the answer is whole."""
+        ...
+
+    def life_ended(self) -> None:
+        """The engine is gone."""
+        ...
+
+
+@dataclass(slots=True)
+class _Request:
+    work: Work
+    name: EngineName | None
+    lane: Lane
+    #: Ends its wait; None once it is dispatched.
+    timer: Timer | None = None
+    has_begun: bool = False
+    is_aborting: bool = False
+
+
+class VirtualLife:
+    """Everything a simulated agent holds for one engine that serves."""
+
+    def __init__(
+        self,
+        world: World,
+        clock: SkewedClock,
+        owner: LifeOwner,
+        *,
+        subject: str,
+        shape: WorkerShape,
+        store: VirtualStore,
+        truth: Truth,
+    ) -> None:
+        self._world, self._clock, self._owner = world, clock, owner
+        self._shape, self._subject = shape, subject
+        self.rules = EngineRules(subject, shape.num_slots, truth)
+        self.engine = VirtualEngine(world, subject, shape.calibration, self, self.rules)
+        self._residency = Residency(
+            num_slots=shape.num_slots,
+            warm_bytes_max=shape.warm_bytes_max,
+            load_retry_s=shape.load_retry_s,
+            loads_per_minute=shape.loads_per_minute,
+        )
+        queue = FairQueue(sequences_max=shape.sequences_max)
+        self.dispatcher = Dispatcher(self._residency, queue, waiting_max=shape.waiting_max)
+        self._requests: dict[RequestId, _Request] = {}
+        self._effects = EffectRunner(
+            world, clock, self._tell, subject=subject, shape=shape, store=store, engine=self.engine, rules=self.rules
+        )
+
+    # --- what the agent asks ---------------------------------------------------------------------------
+
+    def permit(self, records: Mapping[EngineName, VersionRecord], quotas: Mapping[TenantId, Quota]) -> None:
+        """Serve these versions from now on, and no others, under these quotas."""
+        self._effects.records = records
+        self.dispatcher.outlook.sizes = {name: num_bytes(record) for name, record in records.items()}
+        self._tell(Quotas(quotas))
+        self._tell(Permitted(frozenset(records)))
+        waiting = (each.name for each in self._requests.values() if each.timer is not None)
+        self.rules.none_waits_for_withdrawn(waiting, self._residency.state.permitted)
+
+    def submit(self, work: Work, name: EngineName | None) -> None:
+        """Let the work wait until its version is in a slot and a place is free, or refuse it."""
+        is_hot = name is None or self._residency.is_hot(name)
+        entry = _Request(work, name, "hot" if is_hot else "loading")
+        request, budget_s = work.request_id, None if work.budget_ms is None else work.budget_ms / 1000
+        patience_s = min(self._shape.load_timeout_s, math.inf if budget_s is None else budget_s)
+        what = f"{self._subject} patience of {request} ends"
+        entry.timer = self._clock.after(patience_s, what, partial(self._give_up, request))
+        self._requests[request] = entry
+        num_sequences = work.generate.n * len(work.generate.prompts or (None,))
+        self._tell(Arrived(request, name, work.tenant, _input_tokens(work), num_sequences, budget_s))
+
+    def abort(self, request: RequestId) -> None:
+        """End a request wherever it stands; an unknown one is ignored."""
+        entry = self._requests.get(request)
+        if entry is None or entry.is_aborting:
+            return
+        if entry.timer is not None:
+            self._forget(request)
+            self._tell(Released(request), entry.work.tenant)
+            return
+        entry.is_aborting = True
+        self.engine.abort(request, lambda: self._release(request))
+
+    def num_requests(self) -> int:
+        """Requests that wait or run here."""
+        return len(self._requests)
+
+    def hot(self) -> list[EngineName]:
+        """Return the versions that take requests."""
+        slots = self._residency.state.slots
+        return [slot.name for slot in slots if slot.state is SlotState.HOT and slot.name is not None]
+
+    def stop(self) -> None:
+        """End with the agent: nobody is told anything."""
+        self.engine.is_gone = True
+        self._effects.stop()
+        for entry in self._requests.values():
+            if entry.timer is not None:
+                entry.timer.cancel()
+
+    @property
+    def residency(self) -> Residency:
+        """Who is in the slots, to look at and not to touch."""
+        return self._residency
+
+    # --- what the engine says --------------------------------------------------------------------------
+
+    def tokens(self, tokens: list[tuple[RequestId, Stamp, bool]]) -> None:
+        """Charge for one step's tokens and hand them on."""
+        for request, stamp, is_last in tokens:
+            entry = self._requests.get(request)
+            if entry is None or entry.is_aborting:
+                continue
+            queue = self.dispatcher.queue
+            queue.served(request, output_tokens=1)
+            if not entry.has_begun:
+                entry.has_begun = True
+                self.dispatcher.outlook.first_token(request, self._clock.monotonic_s())
+            self._owner.token(request, stamp)
+            if is_last:
+                self._end(request, "")
+
+    def failed(self, request: RequestId, code: str) -> None:
+        """End a request that the engine did not take."""
+        self._end(request, code)
+
+    def _end(self, request: RequestId, code: str) -> None:
+        entry = self._requests.get(request)
+        if entry is not None and not entry.is_aborting:
+            self._owner.ended(request, code)
+        self._release(request)
+
+    def gone(self) -> None:
+        """The engine is gone: refuse who waits, end what runs."""
+        self._effects.stop()
+        running = [request for request, entry in self._requests.items() if entry.timer is None]
+        self._tell(EngineGone())
+        for request in running:
+            self._end(request, EngineFailedError.code)
+        demand(not self._requests, "I8", f"{self._subject}: nobody told {list(self._requests)} that the engine is gone")
+        self._owner.life_ended()
+
+    # --- residency -------------------------------------------------------------------------------------
+
+    def _tell(self, event: Arrived | Event, asking: TenantId | None = None) -> None:
+        if isinstance(event, Arrived):
+            asking = event.tenant
+        held = self.rules.before(self.dispatcher)
+        effects = self.dispatcher.handle(event, self._clock.monotonic_s())
+        self.rules.after(event, effects, self.dispatcher, held, asking)
+        for effect in effects:
+            self._take(effect)
+        self._effects.carry_on()
+
+    def _take(self, effect: Effect) -> None:
+        match effect:
+            case Dispatch(request):
+                self._start(request)
+            case Refuse(request, code, _, retry_after_ms):
+                if request in self._requests:
+                    self._forget(request)
+                    self._owner.refused(request, code, retry_after_ms)
+            case Load() | Unload() | Count() | Discard():
+                self._world.log.note(f"{self._subject}: {effect}")
+                self._effects.put(effect)
+
+    def _start(self, request: RequestId) -> None:
+        entry = self._requests[request]
+        assert entry.timer is not None, f"I8: {request} is dispatched twice"
+        entry.timer.cancel()
+        entry.timer = None
+        generate = entry.work.generate
+        assert generate.sampling.max_tokens is not None, "a simulated answer has a length"
+        self._owner.accepted(request, entry.lane)
+        self.engine.generate(request, generate.engine_name, _input_tokens(entry.work), generate.sampling.max_tokens)
+
+    def _give_up(self, request: RequestId) -> None:
+        """Refuse a request whose wait took too long, as `worker.engine_life` does."""
+        entry = self._requests[request]
+        work, now_s = entry.work, self._clock.monotonic_s()
+        is_wanting = self.dispatcher.is_wanting(request)
+        until_hot = self.dispatcher.outlook.until_hot(entry.name, work.tenant, now_s)
+        self._forget(request)
+        self._tell(Released(request), work.tenant)
+        error, retry_after_ms = _late(entry, is_wanting=is_wanting), None
+        if error is AdapterColdError:
+            retry_after_ms = max(1, math.ceil(until_hot.expected_s * 1000))
+        self._owner.refused(request, error.code, retry_after_ms)
+
+    def _release(self, request: RequestId) -> None:
+        entry = self._requests.pop(request, None)
+        if entry is not None:
+            self._tell(Released(request), entry.work.tenant)
+
+    def _forget(self, request: RequestId) -> None:
+        entry = self._requests.pop(request)
+        if entry.timer is not None:
+            entry.timer.cancel()
+
+
+def _input_tokens(work: Work) -> int:
+    return sum(len(prompt) for prompt in work.generate.prompts or ())
+
+
+def _late(entry: _Request, *, is_wanting: bool) -> type[HotsetError]:
+    if entry.lane == "hot":
+        return TooManyRequestsError
+    if entry.work.budget_ms is not None:
+        return AdapterColdError
+    return SlotsFullError if is_wanting else LoadFailedError

@@ -20,6 +20,8 @@ from hotset.control.problems import STATUS_OF
 from hotset.core.errors import HotsetError, VersionRefusedError, leaf_errors
 from hotset.core.quotas import BOUNDS as QUOTA_BOUNDS
 from hotset.core.quotas import Quota
+from hotset.core.terms import BOUNDS as TERMS_BOUNDS
+from hotset.core.terms import Terms
 from hotset.gateway.problems import STATUSES
 from hotset.telemetry.names import LOG_FIELDS, METRICS, RANK_CLASSES
 from hotset.telemetry.request_log import RequestEntry
@@ -78,8 +80,9 @@ bases:
     folder: models/smollm2-135m          # seen from this file
     synonyms: [HuggingFaceTB/SmolLM2-135M-Instruct]
 tenants:
-  - acme                                 # or with its quota of each worker's slots:
+  - acme                                 # or with its quota of each worker's slots, and its terms:
   - {tenant: globex, reserve_slots: 2, limit_slots: 4, loads_per_minute: 30}
+  - {tenant: initech, requests_per_minute: 600, tokens_per_minute: 200000, first_token_budget_ms: 5000}
 adapters:
   - adapter: acme/support                # owner/name; the owner calls it by its name
     folder: adapters/support
@@ -92,8 +95,8 @@ grants:
 
 The lists declare what is to be there. A server brings the installation to it at each start: what is missing is
 registered, published, proved, approved (in a one-person install) and promoted; what is there is left alone; nothing is
-ever removed. Quotas alone are set again at each start, to the numbers that stand here; a number that is left out stays
-as it is, and `null` is the default.
+ever removed. Quotas and terms alone are set again at each start, to the numbers that stand here; a number that is left
+out stays as it is, and `null` is the default.
 
 | variable | what |
 |---|---|
@@ -140,7 +143,11 @@ def commands_page() -> str:
 def configuration_page() -> str:
     """Return the page of settings."""
     parts = [_NOTICE, CONFIGURATION]
-    for name, (settings, bounds) in {"tenants": (Quota, QUOTA_BOUNDS), **SECTIONS}.items():
+    for name, (settings, bounds) in {
+        "tenants (quota)": (Quota, QUOTA_BOUNDS),
+        "tenants (terms)": (Terms, TERMS_BOUNDS),
+        **SECTIONS,
+    }.items():
         doc = inspect.getdoc(settings) or ""
         meanings = meanings_of(settings)
         rows = [

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from hotset.cli.sections import SECTIONS, file_model
 from hotset.cli.settings import Remote, Settings
-from hotset.control.declaring import Desired, DesiredAdapter, DesiredBase, DesiredGrant, DesiredQuota
+from hotset.control.declaring import Desired, DesiredAdapter, DesiredBase, DesiredGrant, DesiredQuota, DesiredTerms
 from hotset.core.errors import ConfigError
 from hotset.core.ids import AdapterId, parse_alias, parse_base_name, parse_tenant
 
@@ -81,13 +81,16 @@ def shown(settings: Settings) -> dict[str, Any]:
     """Return the settings as plain values with secrets left out."""
     desired = settings.desired
     quotas = {quota.tenant: quota.parts for quota in desired.quotas}
+    terms = {each.tenant: each.parts for each in desired.terms}
     return {
         "home": str(settings.home),
         "file": str(settings.file) if settings.file else None,
         "remote": {"url": settings.remote.url, "token": "[redacted]"} if settings.remote else None,
         **{name: asdict(getattr(settings, name)) for name in SECTIONS},
         "bases": [{"name": base.name, "folder": str(base.folder)} for base in desired.bases],
-        "tenants": [{"tenant": tenant, **quotas.get(tenant, {})} for tenant in desired.tenants],
+        "tenants": [
+            {"tenant": tenant, **quotas.get(tenant, {}), **terms.get(tenant, {})} for tenant in desired.tenants
+        ],
         "adapters": [{"adapter": str(entry.adapter), "folder": str(entry.folder)} for entry in desired.adapters],
         "grants": [
             {
@@ -205,6 +208,7 @@ def _desired(model: Any) -> Desired:
         bases=tuple(DesiredBase(parse_base_name(base.name), base.folder, base.synonyms) for base in model.bases),
         tenants=tuple(parse_tenant(entry.tenant) for entry in model.tenants),
         quotas=tuple(DesiredQuota(parse_tenant(entry.tenant), entry.quota) for entry in model.tenants if entry.quota),
+        terms=tuple(DesiredTerms(parse_tenant(entry.tenant), entry.terms) for entry in model.tenants if entry.terms),
         adapters=tuple(
             DesiredAdapter(AdapterId.parse(entry.adapter), entry.folder, parse_base_name(entry.base), entry.overrides)
             for entry in model.adapters

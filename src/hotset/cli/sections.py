@@ -10,7 +10,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInf
 from hotset.cli.settings import ServerSettings
 from hotset.core.errors import InvalidNameError, InvalidRequestError
 from hotset.core.ids import AdapterId, parse_alias, parse_base_name, parse_tenant
+from hotset.core.quotas import BOUNDS as QUOTA_BOUNDS
 from hotset.core.quotas import DEFAULT_QUOTA, QuotaChange, change_quota
+from hotset.core.terms import BOUNDS as TERMS_BOUNDS
+from hotset.core.terms import DEFAULT_TERMS, TermsChange, change_terms
 from hotset.engines import settings as engine_settings
 from hotset.engines.settings import EngineSettings
 from hotset.gateway import settings as gateway_settings
@@ -96,17 +99,26 @@ class BaseEntry(Section):
 
 
 class TenantEntry(Section):
-    """A tenant and, where given, its quota; the name alone will do."""
+    """A tenant and, where given, its quota and its terms; the name alone will do."""
 
     tenant: Tenant
     reserve_slots: int | None = None
     limit_slots: int | None = None
     loads_per_minute: float | None = None
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    requests_in_flight_max: int | None = None
+    first_token_budget_ms: int | None = None
 
     @property
     def quota(self) -> QuotaChange:
         """The parts of its quota that the file names."""
-        return cast("QuotaChange", self.model_dump(exclude_unset=True, exclude={"tenant"}))
+        return cast("QuotaChange", self.model_dump(exclude_unset=True, include=set(QUOTA_BOUNDS)))
+
+    @property
+    def terms(self) -> TermsChange:
+        """The parts of its terms that the file names."""
+        return cast("TermsChange", self.model_dump(exclude_unset=True, include=set(TERMS_BOUNDS)))
 
     @model_validator(mode="before")
     @classmethod
@@ -120,9 +132,10 @@ class TenantEntry(Section):
             raise ValueError(error.message) from error
 
     @model_validator(mode="after")
-    def _check_quota(self) -> "TenantEntry":
+    def _check_numbers(self) -> "TenantEntry":
         try:
             change_quota(DEFAULT_QUOTA, self.quota)
+            change_terms(DEFAULT_TERMS, self.terms)
         except InvalidRequestError as error:
             raise ValueError(error.message) from error
         return self

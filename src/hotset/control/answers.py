@@ -112,6 +112,15 @@ class BasesAnswer(Answer):
     bases: list[BaseAnswer]
 
 
+class TermsAnswer(Answer):
+    """What a tenant or a key may ask of the gateways; null: no limit, no default."""
+
+    requests_per_minute: float | None
+    tokens_per_minute: float | None
+    requests_in_flight_max: int | None
+    first_token_budget_ms: int | None
+
+
 class TenantAnswer(Answer):
     """A tenant and what it has."""
 
@@ -124,6 +133,7 @@ class TenantAnswer(Answer):
     reserve_slots: int
     limit_slots: int | None
     loads_per_minute: float | None
+    terms: TermsAnswer
 
 
 class TenantsAnswer(Answer):
@@ -142,6 +152,7 @@ class KeyAnswer(Answer):
     created_at_s: float
     expires_at_s: float | None
     revoked_at_s: float | None
+    terms: TermsAnswer
 
 
 class IssuedKeyAnswer(Answer):
@@ -165,6 +176,7 @@ class GrantAnswer(Answer):
     adapter: str | None
     base: str | None
     created_at_s: float
+    first_token_budget_ms: int | None
 
 
 class GrantsAnswer(Answer):

@@ -52,6 +52,21 @@ class QuotaBody(Body):
     loads_per_minute: float | None = None
 
 
+class TermsBody(Body):
+    """What is to change of terms: a field that is left out stays, null is the default."""
+
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    requests_in_flight_max: int | None = None
+    first_token_budget_ms: int | None = None
+
+
+class AliasTermsBody(Body):
+    """An alias's default first-token budget; null leaves it to the tenant's terms."""
+
+    first_token_budget_ms: int | None
+
+
 class KeyBody(Body):
     """A new API key."""
 
@@ -59,6 +74,7 @@ class KeyBody(Body):
     expires_in_s: float | None = None
     aliases: Annotated[list[ShortText], Field(max_length=256)] | None = None
     label: ShortText = ""
+    terms: TermsBody = TermsBody()
 
 
 class GrantBody(Body):
@@ -68,6 +84,7 @@ class GrantBody(Body):
     alias: ShortText | None = None
     adapter: ShortText | None = None
     base: ShortText | None = None
+    first_token_budget_ms: int | None = None
 
 
 class SubmissionBody(Body):

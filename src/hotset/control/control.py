@@ -1,6 +1,6 @@
 """Control: every operator command, wired over one state folder.
 
-Commands live in groups by concept (`bases`, `tenants`, `keys`, `grants`, `operators`, `publishing`, `proving`,
+Commands live in groups by concept (`bases`, `tenants`, `keys`, `grants`, `terms`, `operators`, `publishing`, `proving`,
 `approving`, `upkeep`), one method a command. Each validates, changes the catalogue in one transaction with its audit
 entry, and leads to a new snapshot for every holder.
 """
@@ -21,6 +21,7 @@ from hotset.control.proving import Proving
 from hotset.control.publishing import Publishing
 from hotset.control.streaming import Listening
 from hotset.control.tenants import Tenants
+from hotset.control.terms import TermsCommands
 from hotset.control.tokens import Entropy, system_entropy
 from hotset.control.upkeep import Upkeep
 from hotset.core.clock import Clock
@@ -85,6 +86,7 @@ class Control:
         self.tenants = Tenants(self.commits)
         self.keys = Keys(self.commits, entropy)
         self.grants = Grants(self.commits)
+        self.terms = TermsCommands(self.commits)
         self.operators = Operators(self.commits, entropy)
         policy = VerifyPolicy(settings.rank_max, settings.dtype)
         self.publishing = Publishing(self.commits, self.blobs, self.staging, store_lock, policy)

@@ -1,11 +1,11 @@
 """Bringing an installation to what a file declares: idempotent, forward only, no failure stops the rest.
 
 What was declared and is there is left alone. What an operator did by hand stays: a suspended tenant is not resumed, a
-version that was rejected, retired or rolled back is not published or promoted again. Quotas alone are brought to the
-file's numbers each time, as editing the file is how they are changed; a number that the file leaves out stays.
+version that was rejected, retired or rolled back is not published or promoted again. Quotas and terms alone are
+brought to the file's numbers each time, as editing the file is how they are changed; a number that it leaves out stays.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from hotset.control.publishing import Submission
 from hotset.core.errors import HotsetError
 from hotset.core.ids import AdapterId, Alias, BaseName, Digest, TenantId
 from hotset.core.quotas import QuotaChange
+from hotset.core.terms import TermsChange
 from hotset.registry.lifecycle import VersionState
 from hotset.storage.rows import GrantRow, VersionRow
 
@@ -35,6 +36,14 @@ class DesiredQuota:
 
     tenant: TenantId
     parts: QuotaChange
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredTerms:
+    """What a tenant's terms are to be, as far as they are declared."""
+
+    tenant: TenantId
+    parts: TermsChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +73,7 @@ class Desired:
     bases: tuple[DesiredBase, ...] = ()
     tenants: tuple[TenantId, ...] = ()
     quotas: tuple[DesiredQuota, ...] = ()
+    terms: tuple[DesiredTerms, ...] = ()
     adapters: tuple[DesiredAdapter, ...] = ()
     grants: tuple[DesiredGrant, ...] = ()
 
@@ -94,6 +104,8 @@ async def declare(control: Control, actor: Actor, desired: Desired, report: Repo
         await _attempt(outcome, f"tenant {tenant}", lambda tenant=tenant: _tenant(control, actor, tenant))
     for quota in desired.quotas:
         await _attempt(outcome, f"quota of {quota.tenant}", lambda quota=quota: _quota(control, actor, quota))
+    for terms in desired.terms:
+        await _attempt(outcome, f"terms of {terms.tenant}", lambda terms=terms: _terms(control, actor, terms))
     for adapter in desired.adapters:
         subject = f"adapter {adapter.adapter}"
         await _attempt(outcome, subject, lambda adapter=adapter: _adapter(control, actor, adapter, report))
@@ -129,8 +141,21 @@ async def _quota(control: Control, actor: Actor, desired: DesiredQuota) -> list[
     after = await control.tenants.set_quota(actor, desired.tenant, desired.parts)
     if before is not None and after.quota == before.quota:
         return []
-    told = ", ".join(f"{name} {'default' if value is None else value}" for name, value in desired.parts.items())
-    return [f"set quota of {desired.tenant}: {told}"]
+    return [f"set quota of {desired.tenant}: {_told(desired.parts)}"]
+
+
+async def _terms(control: Control, actor: Actor, desired: DesiredTerms) -> list[str]:
+    before = await control.commits.read(lambda catalogue: catalogue.tenants.get(desired.tenant))
+    if before is not None and before.state == "removed":
+        return []
+    after = await control.terms.of_tenant(actor, desired.tenant, desired.parts)
+    if before is not None and after.terms == before.terms:
+        return []
+    return [f"set terms of {desired.tenant}: {_told(desired.parts)}"]
+
+
+def _told(parts: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} {'default' if value is None else value}" for name, value in parts.items())
 
 
 async def _adapter(control: Control, actor: Actor, desired: DesiredAdapter, report: Report) -> list[str]:

@@ -1,11 +1,14 @@
 """Commands on grants: what a tenant's aliases stand for."""
 
+from dataclasses import replace
+
 from hotset.control.actors import Actor
 from hotset.control.commits import Change, Commits
 from hotset.control.tenants import need_tenant
 from hotset.core.errors import ConflictError, InvalidRequestError, NotFoundError
 from hotset.core.ids import AdapterId, Alias, BaseName, Digest, TenantId
 from hotset.core.ports import Withdrawal
+from hotset.core.terms import check_term
 from hotset.storage.catalogue import Catalogue
 from hotset.storage.rows import GrantRow
 
@@ -24,23 +27,28 @@ class Grants:
         alias: Alias | None = None,
         adapter: AdapterId | None = None,
         base: BaseName | None = None,
+        first_token_budget_ms: int | None = None,
     ) -> GrantRow:
         """Let a tenant call an adapter (its own or another's) or a base, under an alias.
 
+        With `first_token_budget_ms`, requests that name no budget have this one; 0 sets none.
+
         Raises:
             PermissionDeniedError: the actor is neither deployer nor admin.
-            InvalidRequestError: not exactly one of `adapter` and `base` is given.
+            InvalidRequestError: not exactly one of `adapter` and `base` is given, or the budget is out of bounds.
             NotFoundError: no such tenant, adapter or base.
             ConflictError: the alias is taken, or is a base's name.
         """
         actor.require("deployer")
         if (adapter is None) == (base is None):
             raise InvalidRequestError("A grant names an adapter or a base, one of the two.", param="adapter")
+        check_term("first_token_budget_ms", first_token_budget_ms)
 
         def act(change: Change) -> GrantRow:
             catalogue = change.catalogue
             need_tenant(catalogue, tenant)
             row = _new_grant(catalogue, tenant, alias, adapter, base, change.now_s)
+            row = replace(row, first_token_budget_ms=first_token_budget_ms)
             check_alias_is_free(catalogue, row)
             catalogue.grants.add(row)
             change.audit("grant.add", f"{tenant}:{row.alias}", adapter=adapter and str(adapter), base=base)

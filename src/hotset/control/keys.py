@@ -10,6 +10,7 @@ from hotset.control.tokens import API_KEY_PREFIX, Entropy, make_id, make_token, 
 from hotset.core.errors import InvalidRequestError, NotFoundError
 from hotset.core.ids import Alias, KeyId, TenantId
 from hotset.core.ports import Withdrawal
+from hotset.core.terms import DEFAULT_TERMS, Terms
 from hotset.storage.catalogue import Catalogue
 from hotset.storage.rows import KeyRow
 
@@ -40,6 +41,7 @@ class Keys:
         expires_in_s: float | None = None,
         aliases: frozenset[Alias] | None = None,
         label: str = "",
+        terms: Terms = DEFAULT_TERMS,
     ) -> IssuedKey:
         """Issue an API key. Its token is in the answer and nowhere else.
 
@@ -49,6 +51,7 @@ class Keys:
             expires_in_s: Seconds until it stops working, at most ten years; None never.
             aliases: The only aliases it may name; each must be granted. None is all, future ones too.
             label: For people, at most 128 characters.
+            terms: What it may ask for, beside its tenant's terms.
 
         Raises:
             PermissionDeniedError: the actor is no admin.
@@ -73,6 +76,7 @@ class Keys:
                 created_at_s=change.now_s,
                 expires_at_s=None if expires_in_s is None else change.now_s + expires_in_s,
                 revoked_at_s=None,
+                terms=terms,
             )
             change.catalogue.keys.add(row)
             change.audit("key.issue", key, tenant=tenant, label=label, expires_at_s=row.expires_at_s)

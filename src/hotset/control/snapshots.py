@@ -1,8 +1,8 @@
 """Routing snapshots from catalogue rows: a pure function, so that what is routable is decided in one place.
 
 In a snapshot are: keys that are not revoked, of tenants that may call (expiry travels along: the gateway's
-clock decides); aliases and quotas of those tenants; versions that are active, standby or canary, approved, and of a
-digest that is not banned.
+clock decides); aliases, quotas and terms of those tenants; versions that are active, standby or canary, approved, and
+of a digest that is not banned.
 """
 
 from collections.abc import Iterable
@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from hotset.core.ids import AdapterId, Alias, Digest, Route, TenantId, engine_name
 from hotset.core.quotas import DEFAULT_QUOTA
 from hotset.core.snapshot import AliasEntry, KeyEntry, RoutingSnapshot
+from hotset.core.terms import DEFAULT_TERMS
 from hotset.registry.lifecycle import SERVING_STATES, VersionState
 from hotset.storage.catalogue import Catalogue
 from hotset.storage.rows import BaseRow, GrantRow, KeyRow, TenantRow, VersionRow
@@ -54,6 +55,7 @@ def build_snapshot(rows: RoutingRows) -> RoutingSnapshot:
         },
         tenants=callers,
         quotas={row.tenant: row.quota for row in rows.tenants if row.tenant in callers and row.quota != DEFAULT_QUOTA},
+        terms={row.tenant: row.terms for row in rows.tenants if row.tenant in callers and row.terms != DEFAULT_TERMS},
         aliases={
             (grant.tenant, grant.alias): _alias_entry(grant, by_adapter, bases)
             for grant in rows.grants
@@ -75,7 +77,7 @@ def _is_servable(row: VersionRow, removed: frozenset[TenantId]) -> bool:
 
 
 def _key_entry(row: KeyRow) -> KeyEntry:
-    return KeyEntry(row.key, row.tenant, row.expires_at_s, row.aliases)
+    return KeyEntry(row.key, row.tenant, row.expires_at_s, row.aliases, row.terms)
 
 
 def _aliases_of_adapters(servable: Iterable[VersionRow], bases: dict[Digest, BaseRow]) -> dict[AdapterId, AliasEntry]:
@@ -106,9 +108,10 @@ def _alias_entry(grant: GrantRow, by_adapter: dict[AdapterId, AliasEntry], bases
             active=Route(grant.base),
             base_name=base.base.name,
             created_at_s=base.created_at_s,
+            first_token_budget_ms=grant.first_token_budget_ms,
         )
     assert grant.adapter is not None, "a grant stands for an adapter or a base"
     entry = by_adapter.get(grant.adapter)
     if entry is None:
         return AliasEntry(grant.alias, active=None, adapter=grant.adapter, created_at_s=grant.created_at_s)
-    return replace(entry, alias=grant.alias)
+    return replace(entry, alias=grant.alias, first_token_budget_ms=grant.first_token_budget_ms)

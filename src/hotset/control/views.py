@@ -1,6 +1,7 @@
 """What the admin API shows of the catalogue: rows turned into answers, within one read."""
 
 from collections import Counter
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ from hotset.control.keys import IssuedKey
 from hotset.control.operators import IssuedOperator
 from hotset.control.publishing import Verdict
 from hotset.core.ids import AdapterId, BaseName, Digest, TenantId, VersionRef, engine_name
+from hotset.core.terms import Terms
 from hotset.core.versions import Manifest
 from hotset.registry.lifecycle import VersionState
 from hotset.storage.catalogue import Catalogue
@@ -60,7 +62,13 @@ def key_answer(row: KeyRow) -> answers.KeyAnswer:
         created_at_s=row.created_at_s,
         expires_at_s=row.expires_at_s,
         revoked_at_s=row.revoked_at_s,
+        terms=terms_answer(row.terms),
     )
+
+
+def terms_answer(terms: Terms) -> answers.TermsAnswer:
+    """Show terms."""
+    return answers.TermsAnswer.model_validate(asdict(terms))
 
 
 def issued_key_answer(issued: IssuedKey) -> answers.IssuedKeyAnswer:
@@ -84,6 +92,7 @@ def tenant_answers(catalogue: Catalogue, rows: list[TenantRow]) -> list[answers.
             reserve_slots=row.quota.reserve_slots,
             limit_slots=row.quota.limit_slots,
             loads_per_minute=row.quota.loads_per_minute,
+            terms=terms_answer(row.terms),
         )
         for row in rows
     ]
@@ -99,6 +108,7 @@ def grant_answers(catalogue: Catalogue, rows: list[GrantRow]) -> list[answers.Gr
             adapter=None if row.adapter is None else str(row.adapter),
             base=None if row.base is None else names[row.base],
             created_at_s=row.created_at_s,
+            first_token_budget_ms=row.first_token_budget_ms,
         )
         for row in rows
     ]

@@ -20,6 +20,8 @@
     │   ├─ LoadRateExceededError       load_rate_exceeded
     │   ├─ AdapterColdError            adapter_cold
     │   ├─ FirstTokenBudgetExceededError  first_token_budget_exceeded (after acceptance)
+    │   ├─ RequestRateExceededError    request_rate_exceeded
+    │   ├─ TokenRateExceededError      token_rate_exceeded
     │   └─ TooManyRequestsError        too_many_requests
     ├─ UnavailableError   an outage
     │   ├─ EngineUnavailableError      engine_unavailable
@@ -169,6 +171,18 @@ class FirstTokenBudgetExceededError(AdmissionError):
     """The first token did not come within your budget, though it was expected to."""
 
     code = "first_token_budget_exceeded"
+
+
+class RequestRateExceededError(AdmissionError):
+    """You send more requests a minute than you may."""
+
+    code = "request_rate_exceeded"
+
+
+class TokenRateExceededError(AdmissionError):
+    """You use more tokens a minute than you may."""
+
+    code = "token_rate_exceeded"
 
 
 class TooManyRequestsError(AdmissionError):

@@ -11,6 +11,7 @@ from hotset.core.base import BaseVersion
 from hotset.core.fleet import DEFAULT_POOL, PoolEntry, WorkerEntry
 from hotset.core.ids import AdapterId, Alias, BaseName, Digest, EngineName, KeyId, PoolName, Route, TenantId, WorkerId
 from hotset.core.quotas import Quota
+from hotset.core.terms import DEFAULT_TERMS, Terms
 from hotset.core.versions import VersionRecord
 
 
@@ -24,6 +25,8 @@ class KeyEntry:
     expires_at_s: float | None = None
     #: Aliases this key may name; None is all of the tenant's.
     aliases: frozenset[Alias] | None = None
+    #: Beside its tenant's; whichever is the tighter counts.
+    terms: Terms = DEFAULT_TERMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,8 @@ class AliasEntry:
     adapter: AdapterId | None = None
     #: Wall-clock seconds, for display.
     created_at_s: float = 0.0
+    #: First-token budget of requests that name none, in milliseconds; 0 sets none, None: the tenant's default.
+    first_token_budget_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,10 @@ class RoutingSnapshot:
     tenants: frozenset[TenantId] = frozenset()
     #: Quotas of such tenants; one without an entry has `DEFAULT_QUOTA`.
     quotas: Mapping[TenantId, Quota] = field(default_factory=dict[TenantId, Quota])
+    #: Terms of such tenants; one without an entry has `DEFAULT_TERMS`.
+    terms: Mapping[TenantId, Terms] = field(default_factory=dict[TenantId, Terms])
+    #: Gateways that live, among which terms are divided.
+    num_gateways: int = 1
     aliases: Mapping[tuple[TenantId, Alias], AliasEntry] = field(
         default_factory=dict[tuple[TenantId, Alias], AliasEntry]
     )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from hotset.admission.outcomes import Outcome
+from hotset.admission.rate_limits import UNBOUND, Meter
 from hotset.core.errors import (
     AdmissionError,
     ContextLengthExceededError,
@@ -35,6 +36,8 @@ class Account:
     bound: Resolved | None = None
     is_stream: bool = False
     budget: Budget = NO_BUDGET
+    #: What it takes of its tenant's and its key's rates.
+    meter: Meter = UNBOUND
     #: After how long the client was told to come back; None where it was not.
     retry_after_ms: int | None = None
     #: Empty until the agent decided.
@@ -83,6 +86,7 @@ def settle(plane: Plane, account: Account, outcome: Outcome, code: str | None) -
     if caller is None:
         return
     now_s = plane.clock.monotonic_s()
+    account.meter.use(account.prompt_tokens + account.completion_tokens, now_s)
     queue_s, first_token_s = account.queue_s, None
     if account.accepted_at_s is not None:
         metrics.tokens_used(caller.key.tenant, account.prompt_tokens, account.completion_tokens)

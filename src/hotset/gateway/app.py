@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hotset.admission.in_flight import InFlight
+from hotset.admission.rate_limits import RateLimits
 from hotset.core.clock import Clock
 from hotset.core.errors import ShuttingDownError
 from hotset.core.ids import Digest, RequestId
 from hotset.core.ports import Agent, Withdrawal
 from hotset.core.snapshot import RoutingSnapshot
+from hotset.core.terms import DEFAULT_TERMS
 from hotset.gateway.body import BodyReader
 from hotset.gateway.endpoints import ENDPOINTS
 from hotset.gateway.exchange import Exchange
@@ -79,6 +81,7 @@ def build_tenant_app(
             per_tenant_max=settings.in_flight_per_tenant_max,
             retry_after_ms=settings.retry_after_ms,
         ),
+        limits=RateLimits(retry_after_ms=settings.retry_after_ms),
         bodies=BodyReader(settings),
         running=Running(),
         salts=Salts(cache_salt_secret),
@@ -128,6 +131,12 @@ class TenantApp:
         plane.metrics.apply_tenants(snapshot.tenants)
         plane.salts.keep_only(snapshot.tenants)
         plane.running.apply(snapshot)
+        plane.limits.apply(
+            snapshot.terms,
+            {entry.key: entry.terms for entry in snapshot.keys.values() if entry.terms != DEFAULT_TERMS},
+            snapshot.num_gateways,
+            plane.clock.monotonic_s(),
+        )
 
     def cut(self, withdrawal: Withdrawal) -> int:
         """End the running requests that are covered with `RevokedError`, streams with an error event.

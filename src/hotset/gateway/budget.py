@@ -1,9 +1,9 @@
 """The first-token budget that a request asks for: how long its caller will wait for the first token.
 
-It comes from ``Hotset-First-Token-Budget-Ms``, else, where nothing is streamed, from ``Prefer: wait=SECONDS``, else
-from the plane's settings. The header is a demand, so one that can't be read is an error; a preference is a wish, so
-one that can't be read or is out of range is passed over. The budget runs from the whole body; what is to happen to a
-request that can't meet it is the agent's to decide.
+It comes from ``Hotset-First-Token-Budget-Ms``, else, where nothing is streamed, from ``Prefer: wait=SECONDS``, else it
+is the default of the key, the alias, the tenant or the plane. The header is a demand, so one that can't be read is an
+error; a preference is a wish, so one that can't be read or is out of range is passed over. The budget runs from the
+whole body; what is to happen to a request that can't meet it is the agent's to decide.
 
 Source: RFC 7240 sections 2 (the first instance of a preference counts), 3, 4.1 and 4.3.
 """
@@ -12,10 +12,12 @@ import re
 from dataclasses import dataclass
 
 from hotset.core.errors import InvalidRequestError
+from hotset.core.snapshot import RoutingSnapshot
+from hotset.core.terms import BUDGET_MS_MAX, DEFAULT_TERMS
+from hotset.gateway.authenticate import Caller
 from hotset.gateway.request_head import RequestHead
-
-#: The longest budget a request may ask for, in milliseconds.
-BUDGET_MS_MAX = 600_000
+from hotset.gateway.settings import GatewaySettings
+from hotset.routing.resolve import Resolved
 
 _HEADER = "Hotset-First-Token-Budget-Ms"
 #: One preference with its parameters: commas divide, except within quotes. What is quoted and never ends is one, too.
@@ -71,6 +73,19 @@ def first_token_budget(head: RequestHead, *, is_stream: bool, default_ms: int) -
     if wait_ms is not None:
         return Budget(wait_ms, b"wait=%d" % (wait_ms // 1000))
     return Budget(default_ms or None)
+
+
+def default_budget_ms(snapshot: RoutingSnapshot, caller: Caller, bound: Resolved, settings: GatewaySettings) -> int:
+    """Return the budget of a request that names none, in milliseconds; 0 sets none."""
+    tenant = snapshot.terms.get(caller.key.tenant, DEFAULT_TERMS)
+    for default_ms in (
+        caller.key.terms.first_token_budget_ms,
+        bound.first_token_budget_ms,
+        tenant.first_token_budget_ms,
+    ):
+        if default_ms is not None:
+            return default_ms
+    return settings.first_token_budget_ms
 
 
 def _demanded_ms(value: bytes) -> int:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 
 from hotset.admission.outcomes import Outcome
+from hotset.admission.prompt_length import estimated_tokens
 from hotset.core.errors import (
     AdmissionError,
     EngineUnavailableError,
@@ -22,12 +23,13 @@ from hotset.core.ports import Ticket, Work
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.gateway.accounting import Account, outcome_of, settle
 from hotset.gateway.authenticate import Caller, Headers, authenticate
-from hotset.gateway.budget import first_token_budget
+from hotset.gateway.budget import default_budget_ms, first_token_budget
 from hotset.gateway.endpoints import Endpoint
 from hotset.gateway.outlet import Outlet, Send
 from hotset.gateway.parse import Asked
 from hotset.gateway.plane import Plane
 from hotset.gateway.problems import answer_of, event_of, problem_of, retry_after_ms_of
+from hotset.gateway.rate_headers import rate_headers
 from hotset.gateway.relay import Relay
 from hotset.gateway.request_head import check_is_json, read_head
 from hotset.gateway.running import RunningRequest
@@ -106,13 +108,12 @@ class Exchange:
         account.body_at_s = plane.clock.monotonic_s()
         asked = self._endpoint.parse(body, plane.settings)
         account.is_stream = asked.stream
-        account.budget = first_token_budget(
-            head, is_stream=asked.stream, default_ms=plane.settings.first_token_budget_ms
-        )
         if plane.snapshot is not snapshot:
             snapshot = plane.snapshot
             caller = authenticate(snapshot, head.authorization, plane.clock.wall_s())
         bound = account.bound = resolve(snapshot, caller.key, asked.model)
+        default_ms = default_budget_ms(snapshot, caller, bound, plane.settings)
+        account.budget = first_token_budget(head, is_stream=asked.stream, default_ms=default_ms)
         self._running = RunningRequest(account.request_id, caller, bound, self._watch)
         plane.running.add(self._running)
         relay = Relay(plane, self._endpoint, account, asked, self._outlet)
@@ -129,6 +130,10 @@ class Exchange:
         self._account.authenticated_at_s = plane.clock.monotonic_s()
         plane.in_flight.enter(caller.key.tenant)
         self._entered = True
+        meter = plane.limits.meter(caller.key.tenant, caller.key.key)
+        if meter.is_bound:
+            self._account.meter = meter
+            meter.enter(self._account.authenticated_at_s)
 
     async def _submit(self, caller: Caller, asked: Asked, bound: Resolved) -> Ticket:
         plane, account = self._plane, self._account
@@ -146,7 +151,10 @@ class Exchange:
             n=asked.n,
         )
         assert account.body_at_s is not None
-        left_ms = account.budget.left_ms(account.body_at_s, plane.clock.monotonic_s())
+        now_s = plane.clock.monotonic_s()
+        if account.meter.is_bound:
+            account.meter.expect(estimated_tokens(generate), now_s)
+        left_ms = account.budget.left_ms(account.body_at_s, now_s)
         try:
             return await agent.submit(Work(request_id, tenant, caller.key.key, bound.route, generate, left_ms))
         except AdmissionError as error:
@@ -201,6 +209,7 @@ class Exchange:
             await self._outlet.write(event_of(problem), more=False)
         else:
             status, headers, body = answer_of(error, problem, self._account.budget)
+            headers += rate_headers(self._account.meter, self._plane.clock.monotonic_s())
             await self._outlet.answer(status, headers, body)
 
     async def _end_ticket(self) -> None:
@@ -217,3 +226,4 @@ class Exchange:
             plane.running.remove(account.request_id)
         if self._entered and account.caller is not None:
             plane.in_flight.leave(account.caller.key.tenant)
+            account.meter.leave()

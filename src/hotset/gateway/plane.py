@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from hotset.admission.in_flight import InFlight
+from hotset.admission.rate_limits import RateLimits
 from hotset.core.clock import Clock
 from hotset.core.ids import Digest, RequestId, TenantId
 from hotset.core.ports import Agent
@@ -29,6 +30,7 @@ class Plane:
     request_log: RequestLog
     new_request_id: Callable[[], RequestId]
     in_flight: InFlight
+    limits: RateLimits
     bodies: BodyReader
     running: Running
     salts: "Salts"

@@ -34,6 +34,8 @@ STATUSES: Mapping[type[HotsetError], int] = {
     errors.LoadRateExceededError: 429,
     errors.AdapterColdError: 429,
     errors.FirstTokenBudgetExceededError: 429,
+    errors.RequestRateExceededError: 429,
+    errors.TokenRateExceededError: 429,
     errors.TooManyRequestsError: 429,
     errors.EngineFailedError: 502,
     errors.LoadFailedError: 503,

@@ -15,6 +15,7 @@ from hotset.gateway.outlet import HeaderList, Outlet
 from hotset.gateway.parse import Asked
 from hotset.gateway.plane import Plane
 from hotset.gateway.problems import engine_error
+from hotset.gateway.rate_headers import rate_headers
 from hotset.gateway.sse import DONE, Chunks
 from hotset.gateway.whole import WholeAnswer
 
@@ -116,7 +117,7 @@ class Relay:
 
     def _take(self, events: list[EngineEvent], add: Callable[[Delta], None]) -> Finished | Failed | None:
         """Hand on deltas and count; return the last event where it is among these."""
-        account = self._account
+        account, last = self._account, None
         for event in events:
             if isinstance(event, Delta):
                 account.completion_tokens += event.num_tokens
@@ -126,14 +127,16 @@ class Relay:
             elif isinstance(event, Finished):
                 account.prompt_tokens = event.prompt_tokens
                 account.completion_tokens = event.completion_tokens
-                return event
+                last = event
             elif isinstance(event, Failed):
-                return event
+                last = event
             else:
                 account.prompt_tokens = event.prompt_tokens
         if not events:
             raise EngineFailedError
-        return None
+        if account.meter.is_bound:
+            account.meter.use(account.prompt_tokens + account.completion_tokens, self._plane.clock.monotonic_s())
+        return last
 
     def _closing(self, chunks: Chunks) -> bytes:
         if not self._asked.include_usage:
@@ -145,17 +148,17 @@ class Relay:
         return self._endpoint.id_prefix + self._account.request_id
 
     def _headers(self, content_type: bytes) -> HeaderList:
-        account = self._account
+        account, now_s = self._account, self._plane.clock.monotonic_s()
         assert account.bound is not None
         headers = [
             (b"content-type", content_type),
             (b"cache-control", b"no-store"),
             (b"x-request-id", account.request_id.encode()),
             (b"hotset-route", account.bound.shown.encode()),
-            (b"server-timing", account.server_timing(self._plane.clock.monotonic_s())),
+            (b"server-timing", account.server_timing(now_s)),
         ]
         if account.lane:  # not known where silence made a stream begin before
             headers.append((b"hotset-lane", account.lane.encode()))
         if account.budget.applied:
             headers.append((b"preference-applied", account.budget.applied))
-        return headers
+        return headers + rate_headers(account.meter, now_s)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 
 from hotset.core.errors import ConfigError
-from hotset.gateway.budget import BUDGET_MS_MAX
+from hotset.core.terms import BUDGET_MS_MAX
 
 _MIB = 1 << 20
 

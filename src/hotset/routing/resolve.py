@@ -30,6 +30,8 @@ class Resolved:
     #: None where the base has no registered name any more.
     base_name: BaseName | None
     created_at_s: float = 0.0
+    #: The alias's own default; None leaves it to others.
+    first_token_budget_ms: int | None = None
 
     @property
     def shown(self) -> str:
@@ -109,4 +111,12 @@ def _number(text: str) -> int:
 
 
 def _resolved(entry: AliasEntry, route: Route, model: str) -> Resolved:
-    return Resolved(route, entry.alias, route.number, model, entry.base_name, entry.created_at_s)
+    return Resolved(
+        route,
+        entry.alias,
+        route.number,
+        model,
+        entry.base_name,
+        entry.created_at_s,
+        entry.first_token_budget_ms,
+    )

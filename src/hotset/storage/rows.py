@@ -6,6 +6,7 @@ from typing import Literal
 from hotset.core.base import BaseVersion
 from hotset.core.ids import AdapterId, Alias, Digest, KeyId, TenantId, VersionRef
 from hotset.core.quotas import DEFAULT_QUOTA, Quota
+from hotset.core.terms import DEFAULT_TERMS, Terms
 from hotset.core.versions import Approval, Manifest, VersionRecord
 
 TenantState = Literal["active", "suspended", "removed"]
@@ -28,6 +29,7 @@ class TenantRow:
     state: TenantState
     created_at_s: float
     quota: Quota = DEFAULT_QUOTA
+    terms: Terms = DEFAULT_TERMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class KeyRow:
     created_at_s: float
     expires_at_s: float | None
     revoked_at_s: float | None
+    terms: Terms = DEFAULT_TERMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,7 @@ class GrantRow:
     adapter: AdapterId | None
     base: Digest | None
     created_at_s: float
+    first_token_budget_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ Times are wall-clock seconds. `*_fold` columns hold a name in lower case, so tha
 alone can't both exist. Columns that end in `_json` hold msgspec's JSON of a core value.
 """
 
+from typing import Any
+
 from sqlalchemy import (
     Column,
     Float,
@@ -35,6 +37,15 @@ def _of_version() -> ForeignKeyConstraint:
     return ForeignKeyConstraint(VERSION_KEY, [f"versions.{column}" for column in VERSION_KEY])
 
 
+def _terms_columns() -> tuple[Column[Any], ...]:
+    return (
+        Column("requests_per_minute", Float),
+        Column("tokens_per_minute", Float),
+        Column("requests_in_flight_max", Integer),
+        Column("first_token_budget_ms", Integer),
+    )
+
+
 SETTINGS = Table("settings", METADATA, Column("name", Text, primary_key=True), Column("value", Text, nullable=False))
 
 BASES = Table(
@@ -57,6 +68,7 @@ TENANTS = Table(
     Column("reserve_slots", Integer, nullable=False, server_default="0"),
     Column("limit_slots", Integer),
     Column("loads_per_minute", Float),
+    *_terms_columns(),
 )
 
 KEYS = Table(
@@ -70,6 +82,7 @@ KEYS = Table(
     Column("created_at_s", Float, nullable=False),
     Column("expires_at_s", Float),
     Column("revoked_at_s", Float),
+    *_terms_columns(),
 )
 
 OPERATORS = Table(
@@ -103,6 +116,7 @@ GRANTS = Table(
     Column("adapter_name", Text),
     Column("base", Text, ForeignKey("bases.digest")),
     Column("created_at_s", Float, nullable=False),
+    Column("first_token_budget_ms", Integer),
     UniqueConstraint("tenant", "alias_fold"),
     ForeignKeyConstraint(["adapter_owner", "adapter_name"], ["adapters.owner", "adapters.name"]),
 )

@@ -1,10 +1,13 @@
 """Tenants and what they may call: their keys (as hashes) and their grants."""
 
+from dataclasses import asdict
+
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
 
 from hotset.core.ids import AdapterId, Alias, Digest, KeyId, TenantId
 from hotset.core.quotas import Quota
+from hotset.core.terms import Terms
 from hotset.storage.rows import GrantRow, KeyRow, TenantRow, TenantState
 from hotset.storage.schema import GRANTS, KEYS, TENANTS
 
@@ -35,6 +38,10 @@ class Tenants:
             )
         )
 
+    def change_terms(self, tenant: TenantId, terms: Terms) -> None:
+        """Give the tenant these terms in place of the ones it has."""
+        self._connection.execute(update(TENANTS).where(TENANTS.c.tenant == tenant).values(**asdict(terms)))
+
     def get(self, tenant: TenantId) -> TenantRow | None:
         """Return the tenant, in whatever state."""
         row = self._connection.execute(select(TENANTS).where(TENANTS.c.tenant == tenant)).one_or_none()
@@ -64,8 +71,13 @@ class Keys:
                 created_at_s=key.created_at_s,
                 expires_at_s=key.expires_at_s,
                 revoked_at_s=key.revoked_at_s,
+                **asdict(key.terms),
             )
         )
+
+    def change_terms(self, key: KeyId, terms: Terms) -> None:
+        """Give the key these terms in place of the ones it has."""
+        self._connection.execute(update(KEYS).where(KEYS.c.id == key).values(**asdict(terms)))
 
     def revoke(self, key: KeyId, now_s: float) -> None:
         """Mark the key revoked; the first time counts."""
@@ -109,7 +121,16 @@ class Grants:
                 adapter_name=None if grant.adapter is None else grant.adapter.name,
                 base=grant.base,
                 created_at_s=grant.created_at_s,
+                first_token_budget_ms=grant.first_token_budget_ms,
             )
+        )
+
+    def change_budget(self, tenant: TenantId, alias: Alias, first_token_budget_ms: int | None) -> None:
+        """Give an alias this default first-token budget."""
+        self._connection.execute(
+            update(GRANTS)
+            .where(GRANTS.c.tenant == tenant, GRANTS.c.alias == alias)
+            .values(first_token_budget_ms=first_token_budget_ms)
         )
 
     def remove(self, tenant: TenantId, alias: Alias) -> None:
@@ -149,7 +170,7 @@ class Grants:
 
 def _tenant(row: Row[tuple[object, ...]]) -> TenantRow:
     quota = Quota(row.reserve_slots, row.limit_slots, row.loads_per_minute)
-    return TenantRow(TenantId(row.tenant), row.state, row.created_at_s, quota)
+    return TenantRow(TenantId(row.tenant), row.state, row.created_at_s, quota, _terms(row))
 
 
 def _key(row: Row[tuple[object, ...]]) -> KeyRow:
@@ -163,7 +184,12 @@ def _key(row: Row[tuple[object, ...]]) -> KeyRow:
         created_at_s=row.created_at_s,
         expires_at_s=row.expires_at_s,
         revoked_at_s=row.revoked_at_s,
+        terms=_terms(row),
     )
+
+
+def _terms(row: Row[tuple[object, ...]]) -> Terms:
+    return Terms(row.requests_per_minute, row.tokens_per_minute, row.requests_in_flight_max, row.first_token_budget_ms)
 
 
 def _grant(row: Row[tuple[object, ...]]) -> GrantRow:
@@ -174,4 +200,5 @@ def _grant(row: Row[tuple[object, ...]]) -> GrantRow:
         adapter=None if is_base else AdapterId(TenantId(row.adapter_owner), row.adapter_name),
         base=Digest(row.base) if is_base else None,
         created_at_s=row.created_at_s,
+        first_token_budget_ms=row.first_token_budget_ms,
     )

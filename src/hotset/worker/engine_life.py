@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from hotset.admission.fair_queue import FairQueue
+from hotset.admission.prompt_length import estimated_tokens
 from hotset.core.clock import Clock
 from hotset.core.errors import (
     AdapterColdError,
@@ -56,7 +57,7 @@ from hotset.residency.events import (
 from hotset.residency.residency import Residency
 from hotset.residency.reuse import ReuseModel
 from hotset.telemetry.metrics import Metrics
-from hotset.worker.lease_ticket import LeaseTicket, estimated_tokens
+from hotset.worker.lease_ticket import LeaseTicket
 from hotset.worker.local_store import LocalStore
 from hotset.worker.settings import WorkerSettings
 

@@ -3,12 +3,9 @@
 from typing import Protocol
 
 from hotset.core.ids import RequestId
-from hotset.core.messages import Delta, EngineEvent, Failed, Finished, Generate, Started
+from hotset.core.messages import Delta, EngineEvent, Failed, Finished, Started
 from hotset.core.ports import Lane
 from hotset.engines.port import EngineStream
-
-#: Characters of a token, before the engine has counted.
-_TOKEN_CHARS = 4
 
 
 class LeaseAccount(Protocol):
@@ -25,14 +22,6 @@ class LeaseAccount(Protocol):
     def release(self, request: RequestId) -> None:
         """The lease ended; called again harmlessly."""
         ...
-
-
-def estimated_tokens(generate: Generate) -> int:
-    """Return roughly how many prompt tokens a request has, at least 1."""
-    num_tokens = sum(len(message.content) // _TOKEN_CHARS for message in generate.messages or ())
-    for prompt in generate.prompts or ():
-        num_tokens += len(prompt) // _TOKEN_CHARS if isinstance(prompt, str) else len(prompt)
-    return max(1, num_tokens)
 
 
 class LeaseTicket:

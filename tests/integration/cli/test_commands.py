@@ -46,6 +46,48 @@ def test_without_a_server_the_state_folder_is_opened_under_its_lock(
     assert command("doctor")[0] == 0
 
 
+def test_terms_are_set_part_by_part(tmp_path: Path, hotset: Callable[[Path], Hotset]) -> None:
+    command = hotset(tmp_path / "home")
+    command("tenant", "add", "acme")
+    parts = ("requests_per_minute", "tokens_per_minute", "requests_in_flight_max", "first_token_budget_ms")
+    status, issued, _ = command("key", "issue", "acme", "--requests-per-minute", 90, "--json")
+    assert (status, tuple(issued["key"]["terms"][part] for part in parts)) == (0, (90.0, None, None, None))
+    for options, expected in (
+        (("--requests-per-minute", 60, "--requests-in-flight", 4), (60.0, None, 4, None)),
+        (("--tokens-per-minute", "1e5", "--requests-per-minute", "none"), (None, 1e5, 4, None)),
+        (("--first-token-budget-ms", 0, "--requests-in-flight", "none"), (None, 1e5, None, 0)),
+    ):
+        for whose in (("tenant", "set", "acme"), ("key", "set", issued["key"]["id"])):
+            status, answer, _ = command(*whose, *options, "--json")
+            assert status == 0
+            found = tuple(answer["terms"][part] for part in parts)
+            assert found == expected, (whose, options)
+    status, text, _ = command("tenant", "set", "acme", "--tokens-per-minute", 200_000, "--reserve", 1)
+    assert status == 0
+    assert "reserve 1 and limit half" in text
+    assert "no limit of requests a minute, 200,000 tokens a minute" in text
+    assert "no first-token budget by default" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("tenant", "set", "acme", "--requests-per-minute", "many"), "is a number or none"),
+        (("tenant", "set", "acme", "--requests-in-flight", "1.5"), "is a whole number or none"),
+        (("tenant", "set", "acme", "--tokens-per-minute", "nan"), "tokens_per_minute is from"),
+        (("key", "set", "key-1"), "Say what is to change"),
+        (("grant", "set", "acme", "a"), "Say what is to change"),
+        (("grant", "set", "acme", "a", "--first-token-budget-ms", "600001"), "first_token_budget_ms is from"),
+    ],
+)
+def test_terms_that_are_none_are_refused(
+    tmp_path: Path, hotset: Callable[[Path], Hotset], options: tuple[object, ...], words: str
+) -> None:
+    status, _, err = hotset(tmp_path / "home")(*options)
+    assert status == 2
+    assert words in err
+
+
 def test_a_quota_is_set_part_by_part(tmp_path: Path, hotset: Callable[[Path], Hotset]) -> None:
     command = hotset(tmp_path / "home")
     command("tenant", "add", "acme")

@@ -124,7 +124,7 @@ def test_a_tenant_is_a_name_or_a_name_with_its_quota(tmp_path: Path) -> None:
 tenants:
   - acme
   - {tenant: umbrella, reserve_slots: 2, limit_slots: 4, loads_per_minute: 30}
-  - {tenant: globex, limit_slots: null}
+  - {tenant: globex, limit_slots: null, tokens_per_minute: 5000, first_token_budget_ms: null}
   - tenant: initech
 """,
     )
@@ -138,7 +138,7 @@ tenants:
     assert shown(settings)["tenants"] == [
         {"tenant": "acme"},
         {"tenant": "umbrella", **quotas[TenantId("umbrella")]},
-        {"tenant": "globex", "limit_slots": None},
+        {"tenant": "globex", "limit_slots": None, "tokens_per_minute": 5000.0, "first_token_budget_ms": None},
         {"tenant": "initech"},
     ]
 

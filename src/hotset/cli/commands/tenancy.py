@@ -1,19 +1,23 @@
 """``hotset tenant``, ``key`` and ``grant``: who may call what."""
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
 
 from hotset.cli.durations import parse_duration_s
 from hotset.cli.output import moment, print_json, print_table, say
 from hotset.cli.session import Cut, Json, Yes, admin, confirm
-from hotset.core.errors import InvalidRequestError
-from hotset.core.quotas import DEFAULT_QUOTA, QuotaChange, change_quota
-
-Number = TypeVar("Number", int, float)
+from hotset.cli.terms_options import (
+    BudgetMs,
+    InFlight,
+    RequestsPerMinute,
+    TokensPerMinute,
+    budget_ms,
+    terms_change,
+)
 
 tenants = typer.Typer(no_args_is_help=True, help="Tenants: add, list, set, suspend, resume, remove.")
-keys = typer.Typer(no_args_is_help=True, help="API keys of tenants: issue, list, revoke.")
+keys = typer.Typer(no_args_is_help=True, help="API keys of tenants: issue, list, set, revoke.")
 grants = typer.Typer(no_args_is_help=True, help="Aliases: which model names a tenant has, and what they stand for.")
 
 
@@ -58,40 +62,6 @@ def list_tenants(context: typer.Context, json: Json = False) -> None:
     print_table(columns, rows, empty="There is no tenant yet: hotset tenant add NAME.")
 
 
-@tenants.command("set")
-def set_tenant(
-    context: typer.Context,
-    tenant: str,
-    reserve: Annotated[int | None, typer.Option(help="Slots that it is always owed on each of its workers.")] = None,
-    limit: Annotated[int | None, typer.Option(help="Slots that it may hold there at most.")] = None,
-    no_limit: Annotated[
-        bool, typer.Option("--no-limit", help="No limit of its own: half of the slots, or its reserve.")
-    ] = False,
-    loads_per_minute: Annotated[float | None, typer.Option(help="Adapter loads that it may cause there.")] = None,
-    no_loads_per_minute: Annotated[
-        bool, typer.Option("--no-loads-per-minute", help="No such number of its own: the worker's default.")
-    ] = False,
-    json: Json = False,
-) -> None:
-    """Set a tenant's quota; only what is given changes."""
-    change = QuotaChange()
-    if reserve is not None:
-        change["reserve_slots"] = reserve
-    if limit is not None or no_limit:
-        change["limit_slots"] = _one_of("limit", limit, no_limit)
-    if loads_per_minute is not None or no_loads_per_minute:
-        change["loads_per_minute"] = _one_of("loads-per-minute", loads_per_minute, no_loads_per_minute)
-    if not change:
-        raise InvalidRequestError("Say what is to change: --reserve, --limit or --loads-per-minute.")
-    change_quota(DEFAULT_QUOTA, change)  # before it is sent, as JSON has no NaN to refuse
-    with admin(context) as client:
-        answer = client.call("POST", f"/tenants/{tenant}/quota", body=dict(change))
-    if json:
-        print_json(answer)
-    else:
-        say(_quota_sentence(answer))
-
-
 @tenants.command("suspend")
 def suspend_tenant(context: typer.Context, tenant: str, cut: Cut = False, json: Json = False) -> None:
     """Refuse a tenant's requests until it is resumed."""
@@ -124,21 +94,6 @@ def _tell_tenant(answer: dict[str, Any], as_json: bool) -> None:
         say(f"Tenant {answer['tenant']} is {answer['state']}.")
 
 
-def _one_of(name: str, number: Number | None, is_default: bool) -> Number | None:
-    """Return what ``--name N`` or ``--no-name`` stands for; None is the default."""
-    if number is not None and is_default:
-        raise InvalidRequestError(f"Either --{name} or --no-{name}, not both.", param=name)
-    return number
-
-
-def _quota_sentence(answer: dict[str, Any]) -> str:
-    limit, loads = answer["limit_slots"], answer["loads_per_minute"]
-    most = "half" if limit is None else limit
-    rate = "the worker's default" if loads is None else f"{loads:g}"
-    share = f"reserve {answer['reserve_slots']} and limit {most} of each worker's slots"
-    return f"Tenant {answer['tenant']} has {share}; loads a minute: {rate}."
-
-
 @keys.command("issue")
 def issue_key(
     context: typer.Context,
@@ -146,6 +101,10 @@ def issue_key(
     expires_in: Annotated[str | None, typer.Option(help="Such as 90d, 12h, 30m; never by default.")] = None,
     alias: Annotated[list[str] | None, typer.Option(help="The only alias it may name; may be repeated.")] = None,
     label: Annotated[str, typer.Option(help="What the key is for.")] = "",
+    requests_per_minute: RequestsPerMinute = None,
+    tokens_per_minute: TokensPerMinute = None,
+    requests_in_flight: InFlight = None,
+    first_token_budget_ms: BudgetMs = None,
     json: Json = False,
 ) -> None:
     """Issue an API key; its token is shown this once."""
@@ -154,6 +113,7 @@ def issue_key(
         "expires_in_s": None if expires_in is None else parse_duration_s(expires_in),
         "aliases": alias or None,
         "label": label,
+        "terms": terms_change(requests_per_minute, tokens_per_minute, requests_in_flight, first_token_budget_ms),
     }
     with admin(context) as client:
         answer = client.post("/keys", body)
@@ -211,11 +171,14 @@ def add_grant(
     adapter: Annotated[str | None, typer.Argument(help="owner/name.")] = None,
     base: Annotated[str | None, typer.Option(help="A bare base instead of an adapter.")] = None,
     alias: Annotated[str | None, typer.Option(help="The tenant's own name for it; by default the adapter's.")] = None,
+    first_token_budget_ms: BudgetMs = None,
     json: Json = False,
 ) -> None:
     """Let a tenant call an adapter or a bare base, under an alias of its own."""
+    body: dict[str, Any] = {"tenant": tenant, "alias": alias, "adapter": adapter, "base": base}
+    body["first_token_budget_ms"] = budget_ms(first_token_budget_ms)
     with admin(context) as client:
-        answer = client.post("/grants", {"tenant": tenant, "alias": alias, "adapter": adapter, "base": base})
+        answer = client.post("/grants", body)
     if json:
         print_json(answer)
     else:

@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 TORCH ?= auto
 ARGS ?=
 PYTEST := $(BIN)/python -m pytest
-DECIDING := core registry admission routing residency dispatch
+DECIDING := core registry admission routing residency dispatch sim planner
 
 .PHONY: help demo test check format unit clean
 help:

@@ -79,6 +79,20 @@ MUTATIONS = (
 )
 
 
+def copy_tree(root: Path) -> None:
+    """Copy what a change is tried on to an empty folder."""
+    for name in ("src", "tests", "pyproject.toml", "README.md", "LICENSE"):
+        source = ROOT / name
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, root / name)
+
+
+def replace_once(target: Path, old: str, new: str) -> None:
+    """Change the one place of a file that reads like this."""
+    text = target.read_text(encoding="utf-8")
+    assert text.count(old) == 1, f"{target.name} changed; name the place anew: {old}"
+    target.write_text(text.replace(old, new), encoding="utf-8")
+
+
 def run_tests(root: Path, tests: tuple[str, ...]) -> tuple[int, list[str]]:
     """Run tests against a copy; return pytest's exit status and the names of those that failed."""
     finished = subprocess.run(
@@ -98,13 +112,8 @@ def try_mutation(mutation: Mutation) -> bool:
     """Break one rule in a fresh copy and say whether its tests noticed."""
     with tempfile.TemporaryDirectory(prefix="hotset-mutation-") as folder:
         root = Path(folder)
-        for name in ("src", "tests", "pyproject.toml", "README.md", "LICENSE"):
-            source = ROOT / name
-            (shutil.copytree if source.is_dir() else shutil.copy)(source, root / name)
-        target = root / mutation.file
-        text = target.read_text(encoding="utf-8")
-        assert text.count(mutation.old) == 1, f"{mutation.rule}: {mutation.file} changed; name the place anew"
-        target.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
+        copy_tree(root)
+        replace_once(root / mutation.file, mutation.old, mutation.new)
         status, failed = run_tests(root, mutation.tests)
     caught = status == 1 and bool(failed)
     print(f"{mutation.rule}  {'caught' if caught else 'MISSED'}  {mutation.what}")

@@ -39,6 +39,8 @@ class Settings:
     with_story: bool = False
     #: Look for the fewest faults that still break the rule.
     with_cut_plan: bool = False
+    #: Begin no further seed once one broke a rule.
+    stops_at_first: bool = False
 
 
 def run(settings: Settings, clock: Clock, say: Callable[[str], None] = lambda _: None) -> tuple[Report, bool]:
@@ -60,6 +62,8 @@ def run(settings: Settings, clock: Clock, say: Callable[[str], None] = lambda _:
             say(f"seed {seed}: {verdict.message or 'clean'}")
         elif seed % 20 == 19:
             say(f"{len(verdicts)} seeds, {sum(each.is_clean for each in verdicts)} clean")
+        if settings.stops_at_first and not verdict.is_clean:
+            break
     seconds = max(clock.monotonic_s() - began_s, 1e-9)
     report = Report(
         bench="simulate",

@@ -49,6 +49,7 @@ class FaultInjector:
             "control crash": self._crash_control,
             "engine death": self._end_engine,
             "engine hang": self._hang_engine,
+            "engine mute": self._mute_engine,
             "partition": self._split,
             "bad network": self._worsen_network,
             "slow disk": self._slow_disk,
@@ -109,6 +110,11 @@ class FaultInjector:
         life = self._parts.agents[fault.subject].life
         if begins and life is not None:
             life.engine.hang(fault.lasts_s)
+
+    def _mute_engine(self, fault: Fault, *, begins: bool) -> None:
+        life = self._parts.agents[fault.subject].life
+        if life is not None:
+            life.engine.mute_share = fault.size if begins else 0.0
 
     def _split(self, fault: Fault, *, begins: bool) -> None:
         self._parts.network.split(dict.fromkeys(fault.subject.split(","), 1) if begins else {})

@@ -13,6 +13,7 @@ Kind = Literal[
     "control crash",
     "engine death",
     "engine hang",
+    "engine mute",
     "partition",
     "bad network",
     "slow disk",
@@ -23,6 +24,7 @@ Kind = Literal[
 ]
 #: How bad each is at least and at most, where there is a measure.
 _SIZES: dict[Kind, tuple[float, float]] = {
+    "engine mute": (0.3, 0.9),
     "bad network": (0.005, 0.05),
     "slow disk": (3.0, 60.0),
     "corrupt store": (0.2, 1.0),

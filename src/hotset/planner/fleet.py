@@ -1,5 +1,7 @@
 """A whole fleet in one simulated world: control, gateways, agents, clients, and the faults that befall them."""
 
+import random
+
 from hotset.planner.client_rules import ClientRules
 from hotset.planner.clients import Clients
 from hotset.planner.effect_runner import WorkerShape
@@ -41,7 +43,7 @@ class Fleet:
         agents = tuple(f"agent-{index}" for index in range(rng.randint(2, 3)))
         gateways = tuple(f"gateway-{index}" for index in range(rng.randint(1, 2)))
         self.nodes = Nodes(agents, gateways, CONTROL)
-        shapes = [_draw_shape(rng.randint(2, 6), rng.choice((1, 2, 4, 8)), rng.choice((40, 400))) for _ in agents]
+        shapes = [_draw_shape(rng) for _ in agents]
         self.installation = draw_installation(rng, min(shape.num_slots for shape in shapes))
         truth = self.installation.truth
         self.rules = ClientRules(self.world, truth, withdrawn_within_s=_SNAPSHOT_AGE_MAX_S / _RATE_MIN + _SLACK_S)
@@ -55,7 +57,7 @@ class Fleet:
             CONTROL,
             self.installation,
             holders=(*agents, *gateways),
-            act_every_s=rng.uniform(0.5, 4.0),
+            act_every_s=rng.uniform(0.2, 3.0),
         )
         self.agents = {
             address: VirtualAgent(
@@ -121,15 +123,31 @@ class Fleet:
         for gateway in self.gateways.values():
             demand(gateway.in_flight.total == 0, "I8", f"{gateway.address} counts {gateway.in_flight.total} in flight")
             demand(gateway.epoch == self.control.epoch, "I9", f"{gateway.address} is at epoch {gateway.epoch}")
+        for agent in self.agents.values():
+            assert agent.life is not None, f"{agent.address} has no engine at rest"
+            known, held = agent.life.in_engine(), frozenset(agent.life.engine.loaded)
+            demand(
+                known == held, "I4", f"{agent.address} believes {sorted(known)} loaded, its engine holds {sorted(held)}"
+            )
 
     def _is_at_rest(self) -> bool:
         if self.rules.num_open or any(gateway.epoch != self.control.epoch for gateway in self.gateways.values()):
             return False
-        return all(
-            agent.life is not None and not agent.num_requests and not agent.life.num_requests()
-            for agent in self.agents.values()
-        )
+        return all(_is_at_rest(agent) for agent in self.agents.values())
 
 
-def _draw_shape(num_slots: int, sequences_max: int, warm_mb: int) -> WorkerShape:
-    return WorkerShape(num_slots=num_slots, sequences_max=sequences_max, warm_bytes_max=warm_mb * 1_000_000)
+def _is_at_rest(agent: VirtualAgent) -> bool:
+    life = agent.life
+    if life is None or agent.num_requests or life.num_requests():
+        return False
+    return life.in_engine() == frozenset(life.engine.loaded)
+
+
+def _draw_shape(rng: random.Random) -> WorkerShape:
+    return WorkerShape(
+        num_slots=rng.randint(2, 6),
+        sequences_max=rng.choice((1, 2, 4, 8)),
+        waiting_max=rng.choice((8, 64)),
+        warm_bytes_max=rng.choice((40_000_000, 400_000_000)),
+        effect_timeout_s=rng.choice((0.3, 1.0, 2.0)),
+    )

@@ -1,10 +1,9 @@
 """What is true in a simulated fleet, whoever knows of it yet: versions and their bytes, epochs, withdrawals."""
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hotset.core.ids import AdapterId, Alias, Digest, EngineName, TenantId
+from hotset.core.ids import Digest, EngineName
 from hotset.core.ports import Withdrawal
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.core.versions import VersionRecord
@@ -29,15 +28,6 @@ class Truth:
     def snapshot(self) -> RoutingSnapshot:
         """The newest one."""
         return self.published[max(self.published)][1]
-
-    def granted(self, epoch: int, tenant: TenantId, alias: Alias) -> AdapterId | None:
-        """Return the adapter that a tenant's alias stood for at an epoch; None also where it stood for the base."""
-        entry = self.published[epoch][1].aliases.get((tenant, alias))
-        return None if entry is None else entry.adapter
-
-    def since(self, epoch: int) -> Iterator[tuple[float, RoutingSnapshot]]:
-        """Yield the snapshots after an epoch with their times, in order."""
-        return (self.published[each] for each in range(epoch + 1, max(self.published) + 1))
 
 
 def digest_of(content: bytes) -> Digest:

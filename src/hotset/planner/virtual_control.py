@@ -11,7 +11,9 @@ from hotset.planner.protocol import Holds, Published
 from hotset.sim.network import Address, Network
 from hotset.sim.world import World
 
-_VERSIONS_MAX = 3
+_VERSIONS_MAX = 2
+#: Of the holders; the others ask before long, so that epochs differ for a while.
+_TOLD_AT_ONCE_SHARE = 0.5
 
 
 class VirtualControl:
@@ -70,7 +72,8 @@ class VirtualControl:
         if cut is not None:
             truth.cuts.append((self._epoch, cut))
         for holder in self._holders:
-            self._send(holder, None)
+            if self._rng.random() < _TOLD_AT_ONCE_SHARE:
+                self._send(holder, None)
 
     # --- what operators do -----------------------------------------------------------------------------
 
@@ -84,6 +87,7 @@ class VirtualControl:
             self._give_grant_back,
             self._give_grant_back,
             self._publish_version,
+            self._withdraw_version,
             self._withdraw_version,
             self._change_quota,
         ]

@@ -7,6 +7,7 @@ is not loaded fails. What it must never be asked to do, it reports as a broken r
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from hotset.core.errors import LoadFailedError
@@ -19,6 +20,7 @@ from hotset.sim.world import World
 #: Takes the code of an error, or None where the call went well.
 Answer = Callable[[str | None], None]
 _CALL_S = 0.0002
+_LATE_S = 4.0
 
 
 @dataclass(slots=True)
@@ -70,6 +72,9 @@ class VirtualEngine:
         self._calls: deque[tuple[float, Callable[[], None]]] = deque()
         self._is_busy = False
         self._hangs_until_s = 0.0
+        self._rng = world.randomness(f"engine of {subject} at {world.now_s}")
+        #: The share of loads and unloads whose outcome nobody hears: not done, done, or done late.
+        self.mute_share = 0.0
         self.is_gone = False
 
     # --- what its agent asks ---------------------------------------------------------------------------
@@ -89,11 +94,17 @@ class VirtualEngine:
 
     def load(self, name: EngineName, weights: bytes, answer: Answer) -> None:
         """Put a version into a free slot."""
-        self._call(self._calibration.load_stall_s, lambda: answer(self._place(name, weights)))
+        place = partial(self._place, name, weights)
+        fate = self._fate(("not done", "done", "late"))
+        if fate == "late":  # staged on a thread of its own, so that other calls overtake it
+            delay_s = _LATE_S * self._rng.random()
+            self._world.after(delay_s, f"{self._subject} engine has staged {name} late", lambda: self._if_alive(place))
+        else:
+            self._change(fate, self._calibration.load_stall_s, place, answer)
 
     def unload(self, name: EngineName, answer: Answer) -> None:
         """Free a version's slot."""
-        self._call(_CALL_S, lambda: answer(self._unplace(name)))
+        self._change(self._fate(("not done", "done")), _CALL_S, partial(self._unplace, name), answer)
 
     def inventory(self, answer: Callable[[frozenset[EngineName]], None]) -> None:
         """Say what is loaded."""
@@ -111,6 +122,24 @@ class VirtualEngine:
             return
         self.is_gone = True
         self._listener.gone()
+
+    def _fate(self, fates: tuple[str, ...]) -> str:
+        """Draw what becomes of a load or unload whose outcome nobody hears; empty for one that goes as it should."""
+        if self._rng.random() >= self.mute_share:
+            return ""
+        fate = self._rng.choice(fates)
+        self._world.log.note(f"{self._subject} engine: nobody hears how this call goes: {fate}")
+        return fate
+
+    def _change(self, fate: str, takes_s: float, change: Callable[[], str | None], answer: Answer) -> None:
+        if fate == "":
+            self._call(takes_s, lambda: answer(change()))
+        elif fate == "done":
+            self._call(takes_s, lambda: self._if_alive(change))
+
+    def _if_alive(self, change: Callable[[], str | None]) -> None:
+        if not self.is_gone:
+            change()
 
     # --- its loop --------------------------------------------------------------------------------------
 

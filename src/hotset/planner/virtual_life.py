@@ -159,6 +159,12 @@ class VirtualLife:
         slots = self._residency.state.slots
         return [slot.name for slot in slots if slot.state is SlotState.HOT and slot.name is not None]
 
+    def in_engine(self) -> frozenset[EngineName]:
+        """Return the versions that the policy believes to be in the engine."""
+        slots = self._residency.state.slots
+        holds = (SlotState.HOT, SlotState.CLOSING, SlotState.UNLOADING)
+        return frozenset(slot.name for slot in slots if slot.state in holds and slot.name is not None)
+
     def stop(self) -> None:
         """End with the agent: nobody is told anything."""
         self.engine.is_gone = True

@@ -137,6 +137,7 @@ def bench_simulate(
     events: Annotated[int, typer.Option(min=1, help="Events of each before its fleet is let come to rest.")] = 5000,
     minutes: Annotated[float | None, typer.Option(min=0.01, help="Begin no further seed after so long.")] = None,
     cut: Annotated[bool, typer.Option("--cut", help="Look for the fewest faults that still break the rule.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="Stop at the first seed that breaks a rule.")] = False,
     json: Json = False,
 ) -> None:
     """Run whole fleets in virtual time, with faults, and check after every event that the rules hold."""
@@ -146,6 +147,7 @@ def bench_simulate(
         longest_s=None if minutes is None else minutes * 60,
         with_story=seed is not None,
         with_cut_plan=cut,
+        stops_at_first=stop,
     )
     report, is_clean = simulate.run(settings, CLOCK, warn)
     _print(report, as_json=json)

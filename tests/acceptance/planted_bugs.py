@@ -1,0 +1,132 @@
+"""Plants bugs in the production policies, one at a time, in a copy of the source, and lets the simulator look for them.
+
+``python -m tests.acceptance.planted_bugs``: for each bug, fleets are simulated from seed 0 on until a rule breaks. The
+unchanged source must be clean on as many seeds. Exit status 0 where every bug is found; each with its seed and rule.
+"""
+
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.acceptance.mutations import copy_tree, replace_once
+
+_SEEDS_MAX = 60
+_TIMEOUT_S = 400
+_SIMULATE = ("-m", "hotset.cli", "bench", "simulate", "--seeds", str(_SEEDS_MAX), "--stop")
+_BROKEN = re.compile(r"^seed (\d+): broken: (\S+)$", re.MULTILINE)
+_EVENT = re.compile(r"^  at event (\d+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    """One mistake in one place, and the rule that it breaks."""
+
+    rule: str
+    what: str
+    file: str
+    old: str
+    new: str
+
+
+BUGS = (
+    Bug(
+        "I1",
+        "two versions of one adapter have the same engine name",
+        "src/hotset/core/ids.py",
+        'identity = "\\x00".join((route.base, str(route.adapter), str(route.number), route.digest))',
+        'identity = "\\x00".join((route.base, str(route.adapter)))',
+    ),
+    Bug(
+        "I2",
+        "a name that is not the tenant's own is looked up among everybody's",
+        "src/hotset/routing/resolve.py",
+        "entry = snapshot.aliases.get((key.tenant, alias)) if len(model) <= _MODEL_CHARS_MAX else None",
+        "entry = next((e for (_, a), e in snapshot.aliases.items() if a == alias), None)",
+    ),
+    Bug(
+        "I4",
+        "a reclaimed slot goes before what was loaded into it has served anybody",
+        "src/hotset/dispatch/dispatcher.py",
+        "queued = queued[1:]",
+        "pass",
+    ),
+    Bug(
+        "I5",
+        "a slot inside another tenant's reserve may be taken by one that borrows",
+        "src/hotset/residency/room.py",
+        "own += [slot for slot in idle if slot.account != tenant and excess(slot.account) > least]",
+        "own += [slot for slot in idle if slot.account != tenant]",
+    ),
+    Bug(
+        "I6",
+        "an approval counts whoever signed it",
+        "src/hotset/registry/approval.py",
+        "public_key.verify(bytes.fromhex(approval.signature), statement(record))",
+        "bytes.fromhex(approval.signature)",
+    ),
+    Bug(
+        "I8",
+        "those that wait for a place when an engine dies are not told",
+        "src/hotset/dispatch/dispatcher.py",
+        "effects += self._refuse_queued(frozenset(), EngineUnavailableError.code, now_s)",
+        "pass",
+    ),
+    Bug(
+        "I11",
+        "a request that waits goes on though its key was revoked",
+        "src/hotset/routing/resolve.py",
+        "        return UnauthenticatedError()",
+        "        return None",
+    ),
+    Bug(
+        "I12",
+        "files of versions in slots are deleted when the local store is full",
+        "src/hotset/residency/steps.py",
+        "return {slot.name for slot in state.slots} | {slot.successor for slot in state.slots}",
+        "return set()",
+    ),
+)
+
+
+def simulate(root: Path) -> str:
+    """Run the simulator of a copy until a rule breaks; return what it printed."""
+    finished = subprocess.run(
+        [sys.executable, *_SIMULATE],
+        cwd=root,
+        env={"PYTHONPATH": str(root / "src"), "PATH": "/usr/bin:/bin", "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
+    return finished.stdout + finished.stderr
+
+
+def is_found(bug: Bug) -> bool:
+    """Plant a bug in a fresh copy and say whether the simulator found it."""
+    with tempfile.TemporaryDirectory(prefix="hotset-bug-") as folder:
+        root = Path(folder)
+        copy_tree(root)
+        replace_once(root / bug.file, bug.old, bug.new)
+        printed = simulate(root)
+    broken, event = _BROKEN.search(printed), _EVENT.search(printed)
+    if broken is None or event is None:
+        print(f"{bug.rule:4} MISSED  {bug.what}\n{printed[-2000:]}")
+        return False
+    seed, rule = broken.groups()
+    is_right = rule == bug.rule
+    print(f"{rule:4} {'found' if is_right else 'OTHER'}  {bug.what}: seed {seed}, event {event[1]}", flush=True)
+    return is_right
+
+
+def main() -> int:
+    """Try every bug; return the exit status."""
+    found = [is_found(bug) for bug in BUGS]
+    return 0 if all(found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -162,6 +162,18 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     slot_bytes: int
 
 
+class StepFacts(msgspec.Struct, frozen=True, array_like=True):
+    """What one step of an engine computed, and in what time."""
+
+    seconds: float
+    #: Sequences that got a token each.
+    num_decodes: int
+    #: Tokens of prompts that were read.
+    num_prompt_tokens: int
+    #: Distinct adapters among all of them; the base is none.
+    num_adapters: int
+
+
 class EngineFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What an engine says of itself once it serves."""
 

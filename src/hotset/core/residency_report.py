@@ -87,6 +87,35 @@ class ResidencyReport(msgspec.Struct, frozen=True, kw_only=True):
     reserves_cut: tuple[TenantId, ...]
 
 
+class SlotEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A version that came into a slot, or left one."""
+
+    #: ``loaded`` or ``evicted``.
+    kind: str
+    version: EngineName
+    #: Who is charged for the slot, or was.
+    tenant: TenantId | None = None
+    #: Counts up from 1 with each start of the engine.
+    number: int = 0
+    #: Seconds since.
+    age_s: float = 0.0
+    #: Of a load: from which tier, and in what time.
+    tier: str = ""
+    seconds: float = 0.0
+    #: Of an eviction: why, for whom, and for which version; None where it was for nobody.
+    cause: str = ""
+    by: TenantId | None = None
+    successor: EngineName | None = None
+
+    def numbered(self, number: int) -> "SlotEvent":
+        """Return the same with a number."""
+        return msgspec.structs.replace(self, number=number)
+
+    def at_age(self, age_s: float) -> "SlotEvent":
+        """Return the same, so many seconds after it."""
+        return msgspec.structs.replace(self, age_s=age_s)
+
+
 class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
     """One worker."""
 
@@ -96,3 +125,9 @@ class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
     #: Usable slots.
     num_slots: int = 0
     residency: ResidencyReport | None = None
+    #: Requests in the engine, those that wait for a slot or a place, and places in the engine.
+    num_running: int = 0
+    num_waiting: int = 0
+    num_places: int = 0
+    #: The newest loads and evictions, oldest first.
+    events: tuple[SlotEvent, ...] = ()

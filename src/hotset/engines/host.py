@@ -18,12 +18,13 @@ from typing import cast
 
 import msgspec
 
+from hotset.core.clock import SystemClock
 from hotset.core.errors import EngineFailedError, HotsetError
 from hotset.core.ids import EngineName
-from hotset.core.messages import AdapterLoad, EngineEvent, Failed, Generate, Score
+from hotset.core.messages import AdapterLoad, EngineEvent, Failed, Generate, Score, StepFacts
 from hotset.engines.fake.engine import FakeEngine, FakeSettings
 from hotset.engines.instant import InstantEngine
-from hotset.engines.step_engine import StepEngine
+from hotset.engines.step_engine import NO_STEP, StepEngine
 from hotset.engines.wire import (
     Abort,
     Call,
@@ -40,6 +41,8 @@ from hotset.engines.wire import (
 
 _log = logging.getLogger(__name__)
 _READ_BYTES = 1 << 18
+#: Steps without events, which read a long prompt; of more than this the rest is not told of.
+_STEPS_MAX = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +117,11 @@ class Host:
     def __init__(self, engine: StepEngine, connection: socket.socket) -> None:
         self._engine = engine
         self._connection = connection
+        self._clock = SystemClock()
         self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._stagers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="stage")
+        #: Steps that the owner was not told of yet: those without events.
+        self._steps: list[StepFacts] = []
         #: Stagers answer failures themselves, so two threads may send.
         self._sending = threading.Lock()
 
@@ -140,10 +146,18 @@ class Host:
                 return False
             self._take(item, events)
         if self._engine.has_work():
+            began_s = self._clock.monotonic_s()
             events.extend(self._step())
+            self._note_step(self._clock.monotonic_s() - began_s)
         if events:
-            self._send(frame(Events(events)))
+            self._send(frame(Events(events, self._steps)))
+            self._steps.clear()
         return True
+
+    def _note_step(self, seconds: float) -> None:
+        shape = self._engine.step_shape
+        if shape != NO_STEP and len(self._steps) < _STEPS_MAX:
+            self._steps.append(StepFacts(seconds, *shape))
 
     def _step(self) -> list[EngineEvent]:
         """Advance the engine; a step that fails ends the requests that were in it, not the engine and its adapters."""

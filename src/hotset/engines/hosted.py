@@ -32,6 +32,7 @@ from hotset.core.messages import (
     Inventory,
     LoadReport,
     Score,
+    StepFacts,
 )
 from hotset.engines.wire import (
     Abort,
@@ -120,6 +121,7 @@ class HostedEngine(asyncio.Protocol):
         self._calls: dict[int, asyncio.Future[Reply]] = {}
         self._next_call = 1
         self._streams: dict[RequestId, HostedStream] = {}
+        self._step_watcher: Callable[[StepFacts], None] = lambda _: None
         #: Frames that go out at the end of this turn of the event loop.
         self._outbox: list[bytes] = []
         self._last_words = ""
@@ -211,6 +213,10 @@ class HostedEngine(asyncio.Protocol):
         self._write(frame(request))
         return stream
 
+    def watch_steps(self, watcher: Callable[[StepFacts], None]) -> None:
+        """Tell a watcher what each step computed."""
+        self._step_watcher = watcher
+
     async def abort(self, request_id: RequestId) -> None:
         """End a request; returns once the engine confirmed it."""
         await self._ask(Abort(request_id))
@@ -256,11 +262,13 @@ class HostedEngine(asyncio.Protocol):
         """Hand replies to their callers and events to their streams."""
         for body in self._splitter.feed(data):
             match self._decoder.decode(body):
-                case Events(events):
+                case Events(events, steps):
                     for event in events:
                         stream = self._streams.get(event.request_id)
                         if stream is not None:  # an aborted request's last events have no reader
                             stream.push(event)
+                    for step in steps:
+                        self._step_watcher(step)
                 case Reply() as reply:
                     call = self._calls.pop(reply.call_id, None)
                     if call is not None and not call.done():

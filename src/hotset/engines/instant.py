@@ -22,6 +22,7 @@ from hotset.core.messages import (
     Score,
     Started,
 )
+from hotset.engines.step_engine import NO_STEP, StepShape
 
 _TOKENS_DEFAULT = 50
 
@@ -54,6 +55,8 @@ class InstantEngine:
         self._loaded: dict[EngineName, None] = {}
         self._is_stepwise = is_stepwise
         self._waiting: dict[RequestId, Generate] = {}
+        #: What the last step computed.
+        self.step_shape = NO_STEP
         #: What is still to come of each waiting request's answer, a token at a time.
         self._rest: dict[RequestId, Iterator[list[EngineEvent]]] = {}
 
@@ -113,6 +116,8 @@ class InstantEngine:
     def step(self) -> list[EngineEvent]:
         """Answer every waiting request in full, or stepwise by one token."""
         events: list[EngineEvent] = []
+        names = {request.engine_name for request in self._waiting.values() if request.engine_name is not None}
+        self.step_shape = StepShape(len(self._rest), 0, len(names))
         for request_id, rest in list(self._rest.items()):
             for token in rest:
                 events.extend(token)

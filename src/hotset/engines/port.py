@@ -8,7 +8,16 @@ from collections.abc import Callable
 from typing import Protocol
 
 from hotset.core.ids import EngineName, RequestId
-from hotset.core.messages import AdapterLoad, EngineEvent, EngineFacts, Generate, Inventory, LoadReport, Score
+from hotset.core.messages import (
+    AdapterLoad,
+    EngineEvent,
+    EngineFacts,
+    Generate,
+    Inventory,
+    LoadReport,
+    Score,
+    StepFacts,
+)
 
 
 class EngineStream(Protocol):
@@ -73,6 +82,10 @@ class Engine(Protocol):
 
     def generate(self, request: Generate) -> EngineStream:
         """Start a request. A name that is not loaded ends it with a `Failed`; it never falls back to the base."""
+        ...
+
+    def watch_steps(self, watcher: Callable[[StepFacts], None]) -> None:
+        """Tell a watcher what each step computed, where the engine says so; it must do little."""
         ...
 
     async def abort(self, request_id: RequestId) -> None:

@@ -3,10 +3,24 @@
 All methods but `stage` run on one thread, between steps, so an implementation needs no locks.
 """
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from hotset.core.ids import EngineName, RequestId
 from hotset.core.messages import AdapterLoad, EngineEvent, EngineFacts, Generate, Inventory, LoadReport, Score
+
+
+class StepShape(NamedTuple):
+    """What one step computes."""
+
+    #: Sequences that get a token each.
+    num_decodes: int = 0
+    #: Tokens of prompts that are read.
+    num_prompt_tokens: int = 0
+    #: Distinct adapters among all of them.
+    num_adapters: int = 0
+
+
+NO_STEP = StepShape()
 
 
 class StepEngine(Protocol):
@@ -64,6 +78,11 @@ class StepEngine(Protocol):
 
     def has_work(self) -> bool:
         """Whether a step would do anything."""
+        ...
+
+    @property
+    def step_shape(self) -> StepShape:
+        """What the last step computed."""
         ...
 
     def step(self) -> list[EngineEvent]:

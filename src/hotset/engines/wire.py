@@ -21,6 +21,7 @@ from hotset.core.messages import (
     Inventory,
     LoadReport,
     Score,
+    StepFacts,
 )
 from hotset.engines.fake.profiles import ProfileName
 
@@ -103,6 +104,8 @@ class Events(msgspec.Struct, frozen=True, array_like=True, tag="events"):
     """What one step brought, over all requests, in order."""
 
     events: list[EngineEvent]
+    #: What the steps computed since the last of these frames.
+    steps: list[StepFacts] = []
 
 
 ToEngine = Generate | Call

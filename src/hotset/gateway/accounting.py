@@ -93,7 +93,10 @@ def settle(plane: Plane, account: Account, outcome: Outcome, code: str | None) -
         metrics.queued(account.lane, queue_s or 0.0)
     if account.first_token_at_s is not None and account.body_at_s is not None:
         first_token_s = account.first_token_at_s - account.body_at_s
-        metrics.first_token(first_token_s)
+        metrics.first_token(caller.key.tenant, first_token_s)
+        if outcome is Outcome.COMPLETED and account.completion_tokens > 1:
+            rest_s = now_s - account.first_token_at_s
+            metrics.per_token(caller.key.tenant, rest_s / (account.completion_tokens - 1))
     bound = account.bound
     adapter = bound.route.adapter if bound is not None else None
     plane.request_log.append(

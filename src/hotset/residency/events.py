@@ -1,7 +1,7 @@
 """What a worker's residency is told, and what it asks for. Plain values; slots are numbered from 0."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from hotset.core.ids import EngineName, RequestId, TenantId
@@ -139,6 +139,8 @@ class Unload:
     slot: int
     name: EngineName
     cause: Cause
+    #: Who was charged for it; None for what was nobody's.
+    victim: TenantId | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

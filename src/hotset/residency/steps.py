@@ -32,9 +32,10 @@ def start_unload(state: State, slot: Slot) -> list[Effect]:
     """Ask for an unload."""
     assert slot.name is not None
     assert slot.num_running == 0, f"I3: unload of {slot.name} while {slot.num_running} run"
+    victim = slot.account if slot.victim is None else slot.victim
     slot.victim = None
     state.move(slot, SlotState.UNLOADING, slot.name, slot.successor)
-    return [Unload(slot.index, slot.name, slot.leaving)]
+    return [Unload(slot.index, slot.name, slot.leaving, victim)]
 
 
 def empty(state: State, slot: Slot) -> None:

@@ -31,9 +31,9 @@ class CounterTable:
         values = self.values
         values[labels] = values.get(labels, 0) + amount
 
-    def forget(self, label: str) -> None:
-        """Drop every value one of whose labels is this."""
-        for labels in [labels for labels in self.values if label in labels]:
+    def forget(self, label: str, *, place: int = 0) -> None:
+        """Drop every value whose label of that place is this."""
+        for labels in [labels for labels in self.values if labels[place] == label]:
             del self.values[labels]
 
     def families(self) -> Iterator[Metric]:
@@ -80,6 +80,11 @@ class HistogramTable:
             cells = self._cells[labels] = [0.0] * (len(self._edges) + 2)
         cells[bisect_left(self._edges, value)] += 1
         cells[-1] += value
+
+    def forget(self, label: str, *, place: int = 0) -> None:
+        """Drop every value whose label of that place is this."""
+        for labels in [labels for labels in self._cells if labels[place] == label]:
+            del self._cells[labels]
 
     def families(self) -> Iterator[Metric]:
         """Yield what a scrape shows."""

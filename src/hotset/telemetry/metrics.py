@@ -13,16 +13,16 @@ from prometheus_client.registry import Collector
 from hotset import __version__
 from hotset.core.clock import Clock
 from hotset.core.ids import TenantId
+from hotset.core.messages import StepFacts
 from hotset.telemetry import names
+from hotset.telemetry.batching import BatchEfficiency
 from hotset.telemetry.instruments import CounterTable, GaugeTable, HistogramTable
+from hotset.telemetry.measures import Measures
+from hotset.telemetry.windows import MinuteCount, RecentTimes
 
-_WORST_WINDOW_S = 60.0
+_WORST_SHARE = 0.95
 #: Distinct values a label from a closed set may take before the rest is `OTHER`; a guard, not a budget.
 _LABEL_VALUES_MAX = 64
-
-
-#: Yields tier, rank (None where it is not known) and bytes of versions.
-Measure = Callable[[], Iterable[tuple[str, int | None, int]]]
 
 
 class Metrics(Collector):
@@ -38,20 +38,27 @@ class Metrics(Collector):
         self._in_flight = GaugeTable(names.IN_FLIGHT)
         self._count_in_flight: Callable[[], int] = lambda: 0
         self._first_token = HistogramTable(names.FIRST_TOKEN)
+        self._per_token = HistogramTable(names.PER_TOKEN)
+        self._prediction_error = HistogramTable(names.PREDICTION_ERROR)
         self._queue = HistogramTable(names.QUEUE)
         self._load = HistogramTable(names.LOAD)
         self._lookups = CounterTable(names.LOOKUPS)
         self._evictions = CounterTable(names.EVICTIONS)
-        self._resident = GaugeTable(names.RESIDENT)
-        self._measures: list[Measure] = []
+        #: Whoever can say more at a scrape adds itself here.
+        self.measures = Measures()
+        self._step_adapters = HistogramTable(names.STEP_ADAPTERS)
+        self._step_tokens = HistogramTable(names.STEP_TOKENS)
+        self._batching = BatchEfficiency()
+        self._batch_efficiency = GaugeTable(names.BATCH_EFFICIENCY)
+        self._batch_efficiency.values.clear()
         self._worst = GaugeTable(names.WORST_TENANT)
         self._tokens = CounterTable(names.TOKENS)
         self._log_dropped = CounterTable(names.LOG_DROPPED)
         self._build = GaugeTable(names.BUILD)
         self._build.set(1, (__version__,))
-        self._worst_began_s = clock.monotonic_s()
-        self._worst_now = 0.0
-        self._worst_before = 0.0
+        #: What `top` shows of the last minute.
+        self.recent_first_tokens = RecentTimes()
+        self.recent = {name: MinuteCount() for name in ("requests", "refusals", "loads", "evictions")}
         self.registry = CollectorRegistry(auto_describe=False)
         self.registry.register(self)
 
@@ -60,17 +67,23 @@ class Metrics(Collector):
         known = frozenset(sorted(tenants)[: self._tenants_max])
         for gone in self._tenants - known:
             self._tokens.forget(gone)
+            self._first_token.forget(gone)
+            self._per_token.forget(gone)
+            self._evictions.forget(gone, place=1)
+            self.recent_first_tokens.forget(gone)
         self._tenants = known
 
     def request_ended(self, outcome: str, lane: str, code: str | None) -> None:
         """Count one request; `lane` is empty where none was decided, `code` is the error's or None."""
         self._requests.add((outcome, lane or "none"))
+        self.recent["requests"].add(self._clock.monotonic_s())
         if code is not None:
             self._errors.add((_bounded(code, self._errors.values, 0),))
 
     def request_refused(self, reason: str) -> None:
         """Count one generation request that was refused, by the code of its error."""
         self._refused.add((_bounded(reason, self._refused.values, 0),))
+        self.recent["refusals"].add(self._clock.monotonic_s())
 
     def page_refused(self, code: str) -> None:
         """Count a request for anything but a generation that ended with an error."""
@@ -78,15 +91,29 @@ class Metrics(Collector):
 
     def tokens_used(self, tenant: str, prompt_tokens: int, completion_tokens: int) -> None:
         """Count tokens of one request, whether or not it was completed."""
-        shown = tenant if tenant in self._tenants else names.OTHER
+        shown = self._shown(tenant)
         self._tokens.add((shown, "prompt"), prompt_tokens)
         self._tokens.add((shown, "completion"), completion_tokens)
 
-    def first_token(self, seconds: float) -> None:
+    def first_token(self, tenant: str, seconds: float) -> None:
         """Record one request's time to its first token, in seconds."""
-        self._first_token.observe(seconds)
-        self._turn_worst()
-        self._worst_now = max(self._worst_now, seconds)
+        shown = self._shown(tenant)
+        self._first_token.observe(seconds, (shown,))
+        self.recent_first_tokens.add(shown, seconds, self._clock.monotonic_s())
+
+    def per_token(self, tenant: str, seconds: float) -> None:
+        """Record the seconds a token of one completed answer took, after the first."""
+        self._per_token.observe(seconds, (self._shown(tenant),))
+
+    def predicted(self, error_s: float) -> None:
+        """Record by how many seconds a first token came later than predicted; negative for earlier."""
+        self._prediction_error.observe(abs(error_s), ("late" if error_s > 0 else "early",))
+
+    def step(self, step: StepFacts) -> None:
+        """Take in what one step of an engine computed."""
+        self._step_adapters.observe(step.num_adapters)
+        self._step_tokens.observe(step.num_decodes)
+        self._batching.add(step)
 
     def queued(self, lane: str, seconds: float) -> None:
         """Record one request's wait for dispatch, apart from loading, in seconds."""
@@ -96,10 +123,6 @@ class Metrics(Collector):
         """Ask this, at every scrape, how many requests are in flight."""
         self._count_in_flight = count
 
-    def measure_resident_by(self, measure: Measure) -> None:
-        """Ask this, too, at every scrape, which versions are resident and how large they are."""
-        self._measures.append(measure)
-
     def lookup(self, tier: str) -> None:
         """Count in which tier (hot, warm, cold) a request's version was found."""
         self._lookups.add((_bounded(tier, self._lookups.values, 0),))
@@ -107,10 +130,12 @@ class Metrics(Collector):
     def load_done(self, source_tier: str, rank: int, seconds: float) -> None:
         """Record one finished load: from which tier, of which rank, in how many seconds."""
         self._load.observe(seconds, (source_tier, names.rank_class(rank)))
+        self.recent["loads"].add(self._clock.monotonic_s())
 
-    def evicted(self, cause: str) -> None:
-        """Count one eviction by the policy's cause."""
-        self._evictions.add((_bounded(cause, self._evictions.values, 0),))
+    def evicted(self, cause: str, victim: str) -> None:
+        """Count one eviction by the policy's cause and the tenant that was charged for the slot, empty for nobody."""
+        self._evictions.add((_bounded(cause, self._evictions.values, 0), self._shown(victim) if victim else "none"))
+        self.recent["evictions"].add(self._clock.monotonic_s())
 
     def log_lines_dropped(self, count: int) -> None:
         """Count lost lines of the request log; called from its writing thread too."""
@@ -119,51 +144,43 @@ class Metrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield every metric (called by the registry when it is scraped)."""
         self._in_flight.set(self._count_in_flight())
-        self._sum_resident()
-        self._turn_worst()
-        self._worst.set(max(self._worst_now, self._worst_before))
+        recent = self.recent_first_tokens.quantiles((_WORST_SHARE,), self._clock.monotonic_s())
+        self._worst.set(max((slowest for (slowest,) in recent.values()), default=0.0))
+        efficiency = self._batching.ratio()
+        if efficiency is not None:
+            self._batch_efficiency.set(efficiency)
         for table in (
             self._requests,
             self._errors,
             self._refused,
             self._in_flight,
             self._first_token,
+            self._per_token,
+            self._prediction_error,
             self._queue,
             self._load,
             self._lookups,
             self._evictions,
-            self._resident,
+            self._batch_efficiency,
+            self._step_adapters,
+            self._step_tokens,
             self._worst,
             self._tokens,
             self._log_dropped,
             self._build,
         ):
             yield from table.families()
+        yield from self.measures.families()
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
-    def _sum_resident(self) -> None:
-        sums = dict.fromkeys(self._resident.values, 0.0)  # what is gone shows as 0, not as its last value
-        for measure in self._measures:
-            for tier, rank, num_bytes in measure():
-                labels = (tier, names.OTHER if rank is None else names.rank_class(rank))
-                sums[labels] = sums.get(labels, 0.0) + num_bytes
-        for labels, value in sums.items():
-            self._resident.set(value, labels)
-
-    def _turn_worst(self) -> None:
-        now = self._clock.monotonic_s()
-        age = now - self._worst_began_s
-        if age < _WORST_WINDOW_S:
-            return
-        self._worst_before = self._worst_now if age < 2 * _WORST_WINDOW_S else 0.0
-        self._worst_now = 0.0
-        self._worst_began_s = now
+    def _shown(self, tenant: str) -> str:
+        return tenant if tenant in self._tenants else names.OTHER
 
 
 def _bounded(value: str, seen: dict[tuple[str, ...], float], place: int) -> str:
-    if len(seen) < _LABEL_VALUES_MAX or any(labels[place] == value for labels in seen):
+    if any(labels[place] == value for labels in seen) or len({labels[place] for labels in seen}) < _LABEL_VALUES_MAX:
         return value
     return names.OTHER

@@ -40,7 +40,22 @@ FIRST_TOKEN = MetricName(
     "hotset_time_to_first_token_seconds",
     "histogram",
     "From the whole request body to the first non-empty delta.",
-    (),
+    ("tenant",),
+    _WAITS_S,
+)
+PER_TOKEN = MetricName(
+    "hotset_time_per_output_token_seconds",
+    "histogram",
+    "From the first non-empty delta to the end, over the tokens after the first, one value a completed request.",
+    ("tenant",),
+    _WAITS_S,
+)
+PREDICTION_ERROR = MetricName(
+    "hotset_first_token_prediction_error_seconds",
+    "histogram",
+    "How far the worker's prediction of a first token was from it, for requests that were not hot or had a budget: "
+    "late (it came later than predicted) or early.",
+    ("direction",),
     _WAITS_S,
 )
 QUEUE = MetricName(
@@ -49,6 +64,16 @@ QUEUE = MetricName(
     "Wait for dispatch, apart from loading.",
     ("lane",),
     _WAITS_S,
+)
+QUEUED = MetricName("hotset_queue_requests", "gauge", "Requests that wait at workers for a slot or a place.", ("lane",))
+QUEUE_AGE = MetricName(
+    "hotset_queue_age_seconds", "gauge", "How long the oldest request of those has waited.", ("lane",)
+)
+ADAPTER_QUEUE_AGE = MetricName(
+    "hotset_adapter_queue_age_seconds",
+    "gauge",
+    "The same by version, for the ten whose oldest request has waited longest.",
+    ("adapter",),
 )
 LOAD = MetricName(
     "hotset_adapter_load_duration_seconds",
@@ -62,8 +87,8 @@ EVICTIONS = MetricName(
     "hotset_adapter_evictions",
     "counter",
     "Versions that left a slot, by cause: reserve (a tenant was owed it), borrow, own (for another version of the "
-    "same tenant), withdrawn, orphan (its load came in too late).",
-    ("cause",),
+    "same tenant), withdrawn, orphan (its load came in too late), and by the tenant that was charged for the slot.",
+    ("cause", "victim"),
 )
 RESIDENT = MetricName(
     "hotset_adapter_resident_bytes",
@@ -72,10 +97,35 @@ RESIDENT = MetricName(
     "by class of rank.",
     ("tier", "rank"),
 )
+LARGEST = MetricName(
+    "hotset_adapter_largest_bytes", "gauge", "Bytes of the ten largest versions of each tier.", ("tier", "adapter")
+)
+BATCH_EFFICIENCY = MetricName(
+    "hotset_batch_efficiency_ratio",
+    "gauge",
+    "What engine steps of several adapters would have taken with one adapter, over what they took; prompts left out. "
+    "Absent until steps of both kinds were seen.",
+)
+STEP_ADAPTERS = MetricName(
+    "hotset_step_adapters", "histogram", "Distinct adapters in an engine step.", (), (0, 1, 2, 4, 8, 16, 32, 64)
+)
+STEP_TOKENS = MetricName(
+    "hotset_step_tokens",
+    "histogram",
+    "Tokens generated in an engine step.",
+    (),
+    (0, 1, 2, 4, 8, 16, 32, 64, 128, 256),
+)
+SATURATION = MetricName(
+    "hotset_pool_saturation_ratio",
+    "gauge",
+    "Requests that run or wait at a pool's workers over the places in their engines: above 1 there is a queue.",
+    ("base", "pool"),
+)
 WORST_TENANT = MetricName(
     "hotset_worst_tenant_time_to_first_token_seconds",
     "gauge",
-    "Longest time to the first token of any tenant in the last one to two minutes.",
+    "The longest 95th percentile of time to the first token of any tenant in the last minute.",
 )
 TOKENS = MetricName("hotset_tokens", "counter", "Tokens by tenant and type (prompt, completion).", ("tenant", "type"))
 LOG_DROPPED = MetricName(
@@ -89,11 +139,21 @@ METRICS: tuple[MetricName, ...] = (
     REFUSED,
     IN_FLIGHT,
     FIRST_TOKEN,
+    PER_TOKEN,
+    PREDICTION_ERROR,
     QUEUE,
+    QUEUED,
+    QUEUE_AGE,
+    ADAPTER_QUEUE_AGE,
     LOAD,
     LOOKUPS,
     EVICTIONS,
     RESIDENT,
+    LARGEST,
+    BATCH_EFFICIENCY,
+    STEP_ADAPTERS,
+    STEP_TOKENS,
+    SATURATION,
     WORST_TENANT,
     TOKENS,
     LOG_DROPPED,

@@ -22,7 +22,7 @@ from hotset.telemetry.metrics import Metrics
 from hotset.worker.engine_life import EngineLife
 from hotset.worker.local_store import LocalStore
 from hotset.worker.settings import WorkerSettings
-from hotset.worker.viewing import resident_bytes, view_worker
+from hotset.worker.viewing import places, resident_bytes, view_worker, waits
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +72,9 @@ class LocalAgent:
         self._stopping = False
         self._changed = asyncio.Event()
         self._stop_asked = asyncio.Event()
-        metrics.measure_resident_by(lambda: resident_bytes(self._life, self._records))
+        metrics.measures.bytes.append(lambda: resident_bytes(self._life, self._records))
+        metrics.measures.waits.append(lambda: waits(self._life, self._records))
+        metrics.measures.places.append(lambda: places(base.name, self._life))
 
     # --- the Agent port --------------------------------------------------------------------------------
 

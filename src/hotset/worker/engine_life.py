@@ -35,7 +35,6 @@ from hotset.dispatch.dispatcher import Arrived, Dispatcher
 from hotset.engines.port import Engine
 from hotset.registry.approval import check_approval
 from hotset.residency.events import (
-    Cause,
     Count,
     Counted,
     Discard,
@@ -59,6 +58,7 @@ from hotset.residency.reuse import ReuseModel
 from hotset.telemetry.metrics import Metrics
 from hotset.worker.lease_ticket import LeaseTicket
 from hotset.worker.local_store import LocalStore
+from hotset.worker.observing import Observer
 from hotset.worker.settings import WorkerSettings
 
 _log = logging.getLogger(__name__)
@@ -106,10 +106,15 @@ class EngineLife:
             loads_per_minute=settings.loads_per_minute,
             reuse=reuse,
         )
-        queue = FairQueue(sequences_max=settings.engine_sequences_max or facts.num_sequences_max)
+        #: Places in the engine.
+        self.num_places = settings.engine_sequences_max or facts.num_sequences_max
+        queue = FairQueue(sequences_max=self.num_places)
         self._dispatcher = Dispatcher(self._residency, queue, waiting_max=settings.waiting_max)
         self._records: Mapping[EngineName, VersionRecord] = {}
         self._waiting: dict[RequestId, asyncio.Future[None]] = {}
+        #: What is to be seen of it.
+        self.observer = Observer(metrics, clock)
+        engine.watch_steps(metrics.step)
         self._effects: asyncio.Queue[_EngineEffect] = asyncio.Queue()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -138,6 +143,7 @@ class EngineLife:
         budget_s = None if work.budget_ms is None else work.budget_ms / 1000
         patience_s = math.inf if budget_s is None else budget_s
         input_tokens = estimated_tokens(work.generate)
+        self.observer.arrived(request, name, lane, self._predicted_s(name, work, lane, num_sequences, began_s))
         self._tell(Arrived(request, name, work.tenant, input_tokens, num_sequences, budget_s))
         try:
             if not dispatched.done():
@@ -161,9 +167,18 @@ class EngineLife:
             raise
         finally:
             self._waiting.pop(request, None)
+            self.observer.settled(request)
         waited_s = self._clock.monotonic_s() - began_s
         stream = self.engine.generate(work.generate)
         return LeaseTicket(stream, request, self, lane=lane, load_seconds=waited_s)
+
+    def _predicted_s(
+        self, name: EngineName | None, work: Work, lane: Lane, num_sequences: int, now_s: float
+    ) -> float | None:
+        """Return when the first token is expected, of requests for which that matters: it costs some microseconds."""
+        if lane == "hot" and work.budget_ms is None:
+            return None
+        return self._dispatcher.outlook.until_first_token(name, work.tenant, num_sequences, now_s).expected_s
 
     # --- the account of its tickets --------------------------------------------------------------------
 
@@ -172,11 +187,13 @@ class EngineLife:
         self._dispatcher.queue.served(request, input_tokens=input_tokens, output_tokens=output_tokens)
 
     def first_token(self, request: RequestId) -> None:
-        """Learn how long prompts take."""
+        """Learn how long prompts take, and how good the prediction was."""
+        self.observer.first_token(request)
         self._dispatcher.outlook.first_token(request, self._clock.monotonic_s())
 
     def release(self, request: RequestId) -> None:
         """End a lease."""
+        self.observer.ended(request)
         self._tell(Released(request))
 
     # --- its tasks -------------------------------------------------------------------------------------
@@ -193,6 +210,10 @@ class EngineLife:
     def num_leases(self) -> int:
         """Requests that wait or run here."""
         return self._dispatcher.num_requests
+
+    def num_running(self) -> int:
+        """Requests that have a place in the engine."""
+        return self._dispatcher.queue.num_running
 
     async def drained(self) -> None:
         """Return once no request waits or runs."""
@@ -266,8 +287,8 @@ class EngineLife:
             match effect:
                 case Load(slot, name):
                     return await self._load(slot, name)
-                case Unload(slot, name, cause):
-                    return await self._unload(slot, name, cause)
+                case Unload():
+                    return await self._unload(effect)
                 case Count():
                     return await self._count()
                 case Discard(name):
@@ -294,6 +315,7 @@ class EngineLife:
             return LoadFailed(slot, name, LoadFailedError.code, "")
         seconds = self._clock.monotonic_s() - began_s
         self._metrics.load_done(tier, record.manifest.rank_max, seconds)
+        self.observer.loaded(name, self._residency.state.slots[slot].account, tier, seconds)
         _log.info("loaded", extra={"version": str(record.ref), "tier": tier, "seconds": round(seconds, 4)})
         return Loaded(slot, name, num_bytes, seconds, report.slot_bytes)
 
@@ -301,14 +323,16 @@ class EngineLife:
         """Check approval and bytes; runs on a thread."""
         return self._store.materialise(check_approval(record, self._reviewer_keys))
 
-    async def _unload(self, slot: int, name: EngineName, cause: Cause) -> Event:
+    async def _unload(self, unload: Unload) -> Event:
         try:
             async with asyncio.timeout(self._settings.effect_timeout_s):
-                await self.engine.unload(name)
+                await self.engine.unload(unload.name)
         except (TimeoutError, LoadFailedError):
-            return Lost(slot, name)
-        self._metrics.evicted(cause)
-        return Unloaded(slot, name)
+            return Lost(unload.slot, unload.name)
+        slot = self._residency.state.slots[unload.slot]
+        by = slot.account if slot.successor is not None else None
+        self.observer.evicted(unload.name, unload.cause, unload.victim, by, slot.successor)
+        return Unloaded(unload.slot, unload.name)
 
     async def _count(self) -> Event | None:
         try:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from hotset.core.fleet import DEFAULT_POOL
 from hotset.core.ids import BaseName, EngineName
 from hotset.core.residency_report import WorkerReport
 from hotset.core.versions import VersionRecord
@@ -20,14 +21,42 @@ def view_worker(base: BaseName, life: EngineLife | None, now_s: float) -> Worker
     if life is None:
         return WorkerReport(base=base)
     facts = life.facts
-    found = report(life.residency, now_s, wanting=life.num_wanting())
-    return WorkerReport(base=base, engine=facts.engine, num_slots=facts.num_slots, residency=found)
+    num_running = life.num_running()
+    return WorkerReport(
+        base=base,
+        engine=facts.engine,
+        num_slots=facts.num_slots,
+        residency=report(life.residency, now_s, wanting=life.num_wanting()),
+        num_running=num_running,
+        num_waiting=life.num_leases() - num_running,
+        num_places=life.num_places,
+        events=life.observer.events(),
+    )
+
+
+def waits(life: EngineLife | None, records: Mapping[EngineName, VersionRecord]) -> Iterator[tuple[str, str, float]]:
+    """Yield lane, version (empty for a base) and seconds so far of each request that waits."""
+    if life is None:
+        return
+    for name, lane, age_s in life.observer.waits():
+        yield lane, "" if name is None else _shown(name, records), age_s
+
+
+def places(base: BaseName, life: EngineLife | None) -> Iterator[tuple[str, str, int, int]]:
+    """Yield the base, the pool, requests that run or wait, and places in the engine."""
+    if life is not None:
+        yield base, DEFAULT_POOL, life.num_leases(), life.num_places
+
+
+def _shown(name: EngineName, records: Mapping[EngineName, VersionRecord]) -> str:
+    record = records.get(name)
+    return name if record is None else str(record.ref)
 
 
 def resident_bytes(
     life: EngineLife | None, records: Mapping[EngineName, VersionRecord]
-) -> Iterator[tuple[str, int | None, int]]:
-    """Yield tier, rank and bytes of each version in a slot or in the local store; a rank is None where it is not known.
+) -> Iterator[tuple[str, str, int | None, int]]:
+    """Yield tier, version, rank (None where it is not known) and bytes of each version in a slot or in the local store.
 
     What is in a slot is in the local store as well, and counts in each tier.
     """
@@ -41,6 +70,6 @@ def resident_bytes(
     state = life.residency.state
     for slot in state.slots:
         if slot.name is not None:
-            yield "hot", rank(slot.name), slot.slot_bytes
+            yield "hot", _shown(slot.name, records), rank(slot.name), slot.slot_bytes
     for name, num_bytes in state.warm.items():
-        yield "warm", rank(name), num_bytes
+        yield "warm", _shown(name, records), rank(name), num_bytes

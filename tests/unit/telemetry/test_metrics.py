@@ -6,6 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from hotset.core.ids import TenantId
+from hotset.core.messages import StepFacts
 from hotset.residency.events import Cause
 from hotset.telemetry import names
 from hotset.telemetry.metrics import Metrics
@@ -26,13 +27,19 @@ def everything_once(metrics: Metrics) -> None:
     metrics.request_refused("adapter_cold")
     metrics.page_refused("unauthenticated")
     metrics.tokens_used("acme", 3, 4)
-    metrics.first_token(0.02)
+    metrics.first_token("acme", 0.02)
+    metrics.per_token("acme", 0.004)
+    metrics.predicted(-0.3)
+    metrics.step(StepFacts(0.01, 4, 0, 1))
+    metrics.step(StepFacts(0.02, 4, 0, 3))
     metrics.queued("hot", 0.001)
     metrics.count_in_flight_by(lambda: 2)
     metrics.lookup("warm")
     metrics.load_done("cold", 12, 0.3)
-    metrics.evicted("borrow")
-    metrics.measure_resident_by(lambda: [("hot", 12, 100)])
+    metrics.evicted("borrow", "acme")
+    metrics.measures.bytes.append(lambda: [("hot", "acme/a@1", 12, 100)])
+    metrics.measures.waits.append(lambda: [("loading", "acme/a@1", 0.5)])
+    metrics.measures.places.append(lambda: [("smol", "default", 6, 4)])
     metrics.log_lines_dropped(2)
 
 
@@ -64,18 +71,31 @@ def test_values_are_those_that_were_given() -> None:
     assert shown["hotset_requests_refused_total", (("reason", "adapter_cold"),)] == 1
     assert shown["hotset_requests_in_flight", ()] == 2
     assert shown["hotset_tokens_total", (("tenant", "acme"), ("type", "completion"))] == 4
-    assert shown["hotset_time_to_first_token_seconds_bucket", (("le", "0.01"),)] == 0
-    assert shown["hotset_time_to_first_token_seconds_bucket", (("le", "0.025"),)] == 1
-    assert shown["hotset_time_to_first_token_seconds_bucket", (("le", "+Inf"),)] == 1
-    assert shown["hotset_time_to_first_token_seconds_sum", ()] == pytest.approx(0.02)
+    first, acme = "hotset_time_to_first_token_seconds", ("tenant", "acme")
+    assert shown[f"{first}_bucket", (("le", "0.01"), acme)] == 0
+    assert shown[f"{first}_bucket", (("le", "0.025"), acme)] == 1
+    assert shown[f"{first}_bucket", (("le", "+Inf"), acme)] == 1
+    assert shown[f"{first}_sum", (acme,)] == pytest.approx(0.02)
+    assert shown["hotset_time_per_output_token_seconds_count", (acme,)] == 1
+    assert shown["hotset_first_token_prediction_error_seconds_sum", (("direction", "early"),)] == pytest.approx(0.3)
+    assert shown["hotset_batch_efficiency_ratio", ()] == pytest.approx(0.5)
+    assert shown["hotset_step_adapters_bucket", (("le", "1.0"),)] == 1
+    assert shown["hotset_step_tokens_sum", ()] == 8
+    assert shown["hotset_adapter_evictions_total", (("cause", "borrow"), ("victim", "acme"))] == 1
+    assert shown["hotset_adapter_largest_bytes", (("adapter", "acme/a@1"), ("tier", "hot"))] == 100
+    assert shown["hotset_queue_requests", (("lane", "loading"),)] == 1
+    assert shown["hotset_queue_age_seconds", (("lane", "loading"),)] == 0.5
+    assert shown["hotset_adapter_queue_age_seconds", (("adapter", "acme/a@1"),)] == 0.5
+    assert shown["hotset_pool_saturation_ratio", (("base", "smol"), ("pool", "default"))] == 1.5
     assert shown["hotset_adapter_load_duration_seconds_count", (("rank_class", "16"), ("source_tier", "cold"))] == 1
     assert shown["hotset_worst_tenant_time_to_first_token_seconds", ()] == pytest.approx(0.02)
 
 
 def test_an_observation_on_an_edge_belongs_to_the_bucket_it_closes() -> None:
     metrics = Metrics(FakeClock())
-    metrics.first_token(0.01)
-    assert samples(metrics)["hotset_time_to_first_token_seconds_bucket", (("le", "0.01"),)] == 1
+    metrics.first_token("acme", 0.01)
+    name = "hotset_time_to_first_token_seconds_bucket"
+    assert samples(metrics)[name, (("le", "0.01"), ("tenant", "other"))] == 1
 
 
 def test_junk_grows_no_series() -> None:
@@ -88,7 +108,9 @@ def test_junk_grows_no_series() -> None:
         metrics.request_ended("refused", "", f"code-{number}")
         metrics.request_refused(f"code-{number}")
         metrics.lookup(f"tier-{number}")
-        metrics.evicted(f"cause-{number}")
+        metrics.evicted(f"cause-{number}", f"tenant-{number}")
+        metrics.first_token(f"tenant-{number}", 0.1)
+        metrics.per_token(f"tenant-{number}", 0.1)
         metrics.load_done("cold", number, 0.1)
     shown = samples(metrics)
     assert len(shown) - before < 400
@@ -107,25 +129,40 @@ def test_a_tenant_that_leaves_takes_its_series_with_it() -> None:
     }
 
 
-def test_the_worst_time_to_first_token_is_forgotten_after_two_windows() -> None:
+def test_the_worst_time_to_first_token_is_that_of_the_slowest_tenant_in_the_last_minute() -> None:
     clock = FakeClock()
     metrics = Metrics(clock)
+    metrics.apply_tenants([TenantId("acme"), TenantId("globex")])
     name = ("hotset_worst_tenant_time_to_first_token_seconds", ())
-    metrics.first_token(3.0)
-    clock.advance(61)
-    metrics.first_token(1.0)
+    for number in range(100):
+        metrics.first_token("acme", 9.0 if number < 4 else 0.1)  # the slowest twentieth does not count
+    assert samples(metrics)[name] == 0.1
+    metrics.first_token("globex", 3.0)
     assert samples(metrics)[name] == 3.0
-    clock.advance(61)
+    clock.advance(59)
+    metrics.first_token("globex", 1.0)
+    assert samples(metrics)[name] == 3.0
+    clock.advance(2)
     assert samples(metrics)[name] == 1.0
-    clock.advance(500)
+    clock.advance(61)
     assert samples(metrics)[name] == 0.0
+
+
+def test_a_tenant_called_as_a_cause_leaves_alone() -> None:
+    metrics = Metrics(FakeClock())
+    metrics.apply_tenants([TenantId("own"), TenantId("acme")])
+    metrics.evicted("own", "acme")
+    metrics.evicted("borrow", "own")
+    metrics.apply_tenants([TenantId("acme")])
+    shown = {labels: value for (name, labels), value in samples(metrics).items() if "evictions" in name}
+    assert shown == {(("cause", "own"), ("victim", "acme")): 1}
 
 
 def test_every_cause_of_an_eviction_is_shown_by_its_name() -> None:
     metrics = Metrics(FakeClock())
     causes = get_args(Cause)
     for cause in causes:
-        metrics.evicted(cause)
+        metrics.evicted(cause, "")
     shown = {dict(labels)["cause"] for name, labels in samples(metrics) if name == "hotset_adapter_evictions_total"}
     assert shown == set(causes)
     assert all(cause in names.EVICTIONS.help for cause in causes)
@@ -133,9 +170,9 @@ def test_every_cause_of_an_eviction_is_shown_by_its_name() -> None:
 
 def test_resident_bytes_are_summed_over_all_that_measure_and_what_is_gone_is_nought() -> None:
     metrics = Metrics(FakeClock())
-    first = [("hot", 8, 10), ("hot", 5, 1), ("warm", 200, 3), ("warm", None, 4)]
-    metrics.measure_resident_by(lambda: first)
-    metrics.measure_resident_by(lambda: [("hot", 16, 7)])
+    first = [("hot", "a@1", 8, 10), ("hot", "b@1", 5, 1), ("warm", "c@1", 200, 3), ("warm", "d@1", None, 4)]
+    metrics.measures.bytes.append(lambda: first)
+    metrics.measures.bytes.append(lambda: [("hot", "e@1", 16, 7)])
 
     def resident() -> dict[tuple[str, str], float]:
         return {
@@ -145,8 +182,25 @@ def test_resident_bytes_are_summed_over_all_that_measure_and_what_is_gone_is_nou
         }
 
     assert resident() == {("hot", "8"): 11, ("hot", "16"): 7, ("warm", "other"): 7}
-    first[:] = [("warm", 8, 5)]
+    first[:] = [("warm", "a@1", 8, 5)]
     assert resident() == {("hot", "8"): 0, ("hot", "16"): 7, ("warm", "other"): 0, ("warm", "8"): 5}
+
+
+def test_only_the_ten_largest_versions_of_a_tier_and_the_ten_oldest_waits_have_names() -> None:
+    metrics = Metrics(FakeClock())
+    metrics.measures.bytes.append(
+        lambda: [(tier, f"acme/{number}@1", 8, number) for tier in ("hot", "warm") for number in range(50)]
+    )
+    metrics.measures.waits.append(lambda: [("loading", f"acme/{number}@1", float(number)) for number in range(50)])
+    metrics.measures.waits.append(lambda: [("hot", "", 99.0)])
+    shown = samples(metrics)
+    largest = {labels: value for (name, labels), value in shown.items() if name == "hotset_adapter_largest_bytes"}
+    assert len(largest) == 20
+    assert min(largest.values()) == 40
+    ages = sorted(value for (name, _), value in shown.items() if name == "hotset_adapter_queue_age_seconds")
+    assert ages == [float(number) for number in range(40, 50)]
+    assert shown["hotset_queue_age_seconds", (("lane", "hot"),)] == 99.0
+    assert shown["hotset_queue_requests", (("lane", "loading"),)] == 50
 
 
 def test_rank_classes_cover_every_rank() -> None:

@@ -55,6 +55,7 @@ from hotset.engines.embedded.sampler import Sampled, SamplingState, sample
 from hotset.engines.embedded.scheduler import Scheduler, Sequence
 from hotset.engines.embedded.settings import EmbeddedSettings
 from hotset.engines.embedded.weights import check_base_files, load_weights
+from hotset.engines.step_engine import NO_STEP
 
 _VERSION = "embedded 0.1.0"
 #: Rows whose logits are held at once while scoring.
@@ -98,6 +99,8 @@ class EmbeddedEngine:
         self._random = random.Random(settings.seed)  # noqa: S311 -- not a secret
         self._requests: dict[RequestId, list[Choice]] = {}
         self._choices: dict[Sequence, Choice] = {}
+        #: What the last step computed.
+        self.step_shape = NO_STEP
         self._facts = EngineFacts(
             engine=_VERSION,
             base=settings.base.digest,
@@ -199,6 +202,7 @@ class EmbeddedEngine:
     def step(self) -> list[EngineEvent]:
         """Advance every running request by at most one token or one piece of prompt."""
         plan = self.scheduler.plan_step()
+        self.step_shape = plan.shape
         if not plan.decodes and not plan.prefills:
             return []
         step = self._builder.build(plan)

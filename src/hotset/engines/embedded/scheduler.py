@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from hotset.core.ids import EngineName, RequestId
 from hotset.engines.embedded.block_allocator import BlockAllocator
+from hotset.engines.step_engine import StepShape
 
 
 @dataclass(slots=True, eq=False)
@@ -59,6 +60,13 @@ class StepPlan:
     #: Sequences that lack exactly one token.
     decodes: list[Sequence]
     prefills: list[Chunk]
+
+    @property
+    def shape(self) -> StepShape:
+        """How much it computes."""
+        names = {sequence.engine_name for sequence in self.decodes}
+        names |= {chunk.sequence.engine_name for chunk in self.prefills}
+        return StepShape(len(self.decodes), sum(chunk.num_tokens for chunk in self.prefills), len(names - {None}))
 
 
 class Scheduler:

@@ -26,6 +26,7 @@ from hotset.engines.fake.adapter_folder import read_checked
 from hotset.engines.fake.adapter_tiers import BASE, AdapterKey, AdapterTiers, Weights
 from hotset.engines.fake.loop import BLOCK_TOKENS, EngineLoop, Limits
 from hotset.engines.fake.profiles import PROFILES, ProfileName
+from hotset.engines.step_engine import StepShape
 
 _KV_VALUE_BYTES = 2
 
@@ -180,6 +181,11 @@ class FakeEngine:
     def has_work(self) -> bool:
         """Whether a request waits or runs."""
         return self._loop.has_work()
+
+    @property
+    def step_shape(self) -> StepShape:
+        """What the last step computed."""
+        return self._loop.shape
 
     def step(self) -> list[EngineEvent]:
         """Advance every running request, in as much time as the profile says."""

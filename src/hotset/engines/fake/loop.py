@@ -13,6 +13,7 @@ from hotset.core.messages import Delta, EngineEvent, Failed, Finished, Generate,
 from hotset.engines.fake.adapter_tiers import BASE, AdapterKey, AdapterTiers
 from hotset.engines.fake.answers import Answerer, prompts_of
 from hotset.engines.fake.profiles import Profile
+from hotset.engines.step_engine import NO_STEP, StepShape
 
 _TOKENS_DEFAULT = 50
 BLOCK_TOKENS = 16
@@ -66,6 +67,8 @@ class EngineLoop:
     def __init__(self, base: Digest, profile: Profile, tiers: AdapterTiers, limits: Limits) -> None:
         self.tiers = tiers
         self.answerer = Answerer(base)
+        #: What the last step computed.
+        self.shape = NO_STEP
         self._profile = profile
         self._limits = limits
         #: In order of arrival.
@@ -120,9 +123,12 @@ class EngineLoop:
         seconds = self._admit()
         rows = list(self._running.values())
         num_prompt_tokens = self._read_prompts(rows)
+        num_adapters = len({row.adapter for row in rows if row.adapter is not None})
+        num_decodes = sum(row.num_sequences for row in rows if row.prompt_left == 0)
+        self.shape = StepShape(num_decodes, num_prompt_tokens, num_adapters)
         seconds += self._profile.timing.of_step(
             num_sequences=sum(row.num_sequences for row in rows),
-            num_adapters=len({row.adapter for row in rows if row.adapter is not None}),
+            num_adapters=num_adapters,
             num_prompt_tokens=num_prompt_tokens,
         )
         events: list[EngineEvent] = []

@@ -1,0 +1,90 @@
+"""What one engine's life shows of itself: who waits and since when, how good predictions were, what came and went."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hotset.core.clock import Clock
+from hotset.core.ids import EngineName, RequestId, TenantId
+from hotset.core.ports import Lane
+from hotset.core.residency_report import SlotEvent
+from hotset.telemetry.metrics import Metrics
+
+#: Loads and evictions that are kept for whoever asks.
+_EVENTS_MAX = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrival:
+    name: EngineName | None
+    lane: Lane
+    at_s: float
+    #: Seconds from then to the first token; None where nothing was predicted.
+    predicted_s: float | None
+
+
+class Observer:
+    """Hears what happens and changes nothing."""
+
+    def __init__(self, metrics: Metrics, clock: Clock) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        #: Requests that wait for their slot or their place.
+        self._waiting: dict[RequestId, _Arrival] = {}
+        #: Requests whose first token was predicted and has not come.
+        self._predicted: dict[RequestId, _Arrival] = {}
+        self._events: deque[tuple[float, SlotEvent]] = deque(maxlen=_EVENTS_MAX)
+        self._num_events = 0
+
+    def arrived(self, request: RequestId, name: EngineName | None, lane: Lane, predicted_s: float | None) -> None:
+        """A request came; `settled` follows."""
+        arrival = _Arrival(name, lane, self._clock.monotonic_s(), predicted_s)
+        self._waiting[request] = arrival
+        if predicted_s is not None:
+            self._predicted[request] = arrival
+
+    def settled(self, request: RequestId) -> None:
+        """A request waits no more, whatever came of it."""
+        self._waiting.pop(request, None)
+
+    def first_token(self, request: RequestId) -> None:
+        """A request's first token came."""
+        arrival = self._predicted.pop(request, None)
+        if arrival is not None and arrival.predicted_s is not None:
+            taken_s = self._clock.monotonic_s() - arrival.at_s
+            self._metrics.predicted(taken_s - arrival.predicted_s)
+
+    def ended(self, request: RequestId) -> None:
+        """A request's lease ended; an unknown one is ignored."""
+        self._predicted.pop(request, None)
+
+    def loaded(self, version: EngineName, tenant: TenantId | None, tier: str, seconds: float) -> None:
+        """A version came into a slot that a tenant is charged for."""
+        self._note(SlotEvent(kind="loaded", version=version, tenant=tenant, tier=tier, seconds=seconds))
+
+    def evicted(
+        self,
+        version: EngineName,
+        cause: str,
+        victim: TenantId | None,
+        by: TenantId | None,
+        successor: EngineName | None,
+    ) -> None:
+        """A version left its slot."""
+        self._metrics.evicted(cause, victim or "")
+        self._note(SlotEvent(kind="evicted", version=version, tenant=victim, cause=cause, by=by, successor=successor))
+
+    def events(self) -> tuple[SlotEvent, ...]:
+        """Return the newest loads and evictions, oldest first, with how long ago each was."""
+        now_s = self._clock.monotonic_s()
+        return tuple(event.at_age(now_s - at_s) for at_s, event in self._events)
+
+    def waits(self) -> Iterator[tuple[EngineName | None, Lane, float]]:
+        """Yield version, lane and seconds so far of each request that waits."""
+        now_s = self._clock.monotonic_s()
+        for arrival in list(self._waiting.values()):
+            yield arrival.name, arrival.lane, now_s - arrival.at_s
+
+    def _note(self, event: SlotEvent) -> None:
+        self._num_events += 1
+        self._events.append((self._clock.monotonic_s(), event.numbered(self._num_events)))

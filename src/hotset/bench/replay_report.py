@@ -18,9 +18,10 @@ class Replayed:
 
     num_requests: int
     num_hits: int
-    #: Median and 99th percentile of a decision's time, microseconds.
-    p50_us: float
-    p99_us: float
+    #: Median and 99th percentile of a decision's time, and of all of one request's together, microseconds.
+    decision_p50_us: float
+    decision_p99_us: float
+    request_p99_us: float
 
     @property
     def num_loads(self) -> int:
@@ -45,9 +46,21 @@ class Described:
     top_shares: Mapping[int, float]
 
 
-def load_name(workload: str, num_slots: int) -> str:
-    """Return the name of a workload at a number of slots."""
-    return f"{workload} in {num_slots} slots"
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a run was over, each in order."""
+
+    workloads: tuple[str, ...]
+    slot_counts: tuple[int, ...]
+    #: 0 first.
+    sights_s: tuple[float, ...]
+    #: LRU and Belady among them.
+    policies: tuple[str, ...]
+
+
+def load_name(workload: str, num_slots: int, sight_s: float = 0.0) -> str:
+    """Return the name of a workload at a number of slots, with so much of the queue in sight."""
+    return f"{workload} in {num_slots} slots" + (f", {sight_s:g} s of queue in sight" if sight_s else "")
 
 
 def gap_closed(policy: Replayed, lru: Replayed, belady: Replayed) -> float | None:
@@ -60,38 +73,35 @@ def gap_closed(policy: Replayed, lru: Replayed, belady: Replayed) -> float | Non
 
 
 def build_report(
-    setting: dict[str, str],
-    workloads: tuple[str, ...],
-    slot_counts: tuple[int, ...],
-    policies: tuple[str, ...],
-    described: Outcomes[Described],
-    outcomes: Outcomes[Replayed],
+    setting: dict[str, str], shape: Shape, described: Outcomes[Described], outcomes: Outcomes[Replayed]
 ) -> Report:
     """Return the report of a run.
 
     Args:
         setting: The settings, as words.
-        workloads: Their names, in order.
-        slot_counts: Slots, in order.
-        policies: Their names, in order; LRU and Belady among them.
+        shape: What it was over.
         described: Each round's workload, as side "".
         outcomes: Each policy by round and `load_name`.
     """
     tables = [
-        _policy_section(load_name(workload, num_slots), policies, outcomes)
-        for workload in workloads
-        for num_slots in slot_counts
+        _policy_section(load_name(workload, num_slots, sight_s), load_name(workload, num_slots), shape, outcomes)
+        for workload in shape.workloads
+        for num_slots in shape.slot_counts
+        for sight_s in shape.sights_s
     ]
-    notes = (
+    notes = [
         "a policy serves each request from a slot: a miss is a load, and with every slot taken an eviction",
-        "top-k knows the whole trace's popularity, belady the future; the others know the past alone",
-        "a drawn workload's figures are medians over the rounds; arena-27 is one fixed trace, the same in each",
-    )
+        "gap closed: of the hits that belady has over lru without sight",
+        "top-k knows the whole trace's popularity, belady the future; the others know the past, and what is in sight",
+        "hotset: of tenants that borrow who holds more gives way; hotset-one-account: the same with one tenant for all",
+    ]
+    if "arena-27" in shape.workloads:
+        notes.append("a drawn workload's figures are medians over the rounds; arena-27 is one fixed trace")
     return Report(
         bench="replay",
         setting=setting,
-        sections=(_workload_section(workloads, described), *tables),
-        notes=notes if "arena-27" in workloads else notes[:2],
+        sections=(_workload_section(shape.workloads, described), *tables),
+        notes=tuple(notes),
     )
 
 
@@ -125,28 +135,34 @@ def _workload_section(workloads: tuple[str, ...], described: Outcomes[Described]
     return Section(title="Workloads", columns=columns, rows=tuple(rows))
 
 
-def _policy_section(load: str, policies: tuple[str, ...], outcomes: Outcomes[Replayed]) -> Section:
+def _policy_section(load: str, unsighted: str, shape: Shape, outcomes: Outcomes[Replayed]) -> Section:
     columns = (
         Column(key="hit_percent", heading="hits", unit="% of requests", digits=2),
         Column(key="gap_closed_percent", heading="gap closed", unit="% of LRU to Belady", digits=1),
         Column(key="num_loads", heading="loads", unit=""),
         Column(key="decision_p50_us", heading="decision p50", unit="µs", digits=2),
         Column(key="decision_p99_us", heading="decision p99", unit="µs", digits=2),
+        Column(key="request_p99_us", heading="request p99", unit="µs", digits=2),
     )
-    lru, belady = outcomes.rounds(LRU, load), outcomes.rounds(BELADY, load)
+    lru, belady = outcomes.rounds(LRU, unsighted), outcomes.rounds(BELADY, unsighted)
 
     def figures(policy: str) -> dict[str, Spread | None]:
         rounds = outcomes.rounds(policy, load)
         closed = {number: gap_closed(one, lru[number], belady[number]) for number, one in rounds.items()}
+
+        def spread_of(figure: Callable[[Replayed], float]) -> Spread | None:
+            return over_rounds({number: figure(one) for number, one in rounds.items()})
+
         return {
-            "hit_percent": over_rounds({number: 100 * one.hit_share for number, one in rounds.items()}),
+            "hit_percent": spread_of(lambda one: 100 * one.hit_share),
             "gap_closed_percent": over_rounds(
                 {number: 100 * share for number, share in closed.items() if share is not None}
             ),
-            "num_loads": over_rounds({number: one.num_loads for number, one in rounds.items()}),
-            "decision_p50_us": over_rounds({number: one.p50_us for number, one in rounds.items()}),
-            "decision_p99_us": over_rounds({number: one.p99_us for number, one in rounds.items()}),
+            "num_loads": spread_of(lambda one: one.num_loads),
+            "decision_p50_us": spread_of(lambda one: one.decision_p50_us),
+            "decision_p99_us": spread_of(lambda one: one.decision_p99_us),
+            "request_p99_us": spread_of(lambda one: one.request_p99_us),
         }
 
-    rows = tuple(Row(side=policy, figures=figures(policy)) for policy in policies)
+    rows = tuple(Row(side=policy, figures=figures(policy)) for policy in shape.policies)
     return Section(title=load[0].upper() + load[1:], columns=columns, rows=rows)

@@ -26,6 +26,7 @@ from hotset.dispatch.wanting import Want, Wanting
 from hotset.residency import invariants
 from hotset.residency.charges import num_used_up
 from hotset.residency.events import (
+    Awaited,
     Dispatch,
     Effect,
     EngineGone,
@@ -150,7 +151,7 @@ class Dispatcher:
         if name is None or not decision.may_wait:
             return self.residency.carry_out(requested, decision, now_s)
         self._wanting.add(Want(request, name, tenant, now_s))
-        return []
+        return self.residency.handle(Awaited(request, name), now_s)
 
     def _over_budget(self, arrived: Arrived, now_s: float) -> Refuse | None:
         """Return the refusal of a request whose first token would come too late."""
@@ -242,6 +243,7 @@ class Dispatcher:
             assert arrived.name is not None, f"{request} of the base has a slot"
             self.queue.leave(request)
             effects += self.residency.handle(Released(request), now_s)
+            effects += self.residency.handle(Awaited(request, arrived.name, is_again=True), now_s)
             self._wanting.add(Want(request, arrived.name, arrived.tenant, now_s))
         return effects
 
@@ -258,6 +260,9 @@ class Dispatcher:
         self.queue.check()
         leases = self.residency.state.leases
         self._wanting.check()
+        demand = self.residency.demand
+        awaited = [request for request in self._wanting if request in demand]
+        assert len(awaited) == len(self._wanting) == len(demand), "residency does not know of all that want a slot"
         assert set(self._wanting) <= self._arrived.keys(), "a request wants a slot that never came"
         assert self._num_arrived == Counter(each.tenant for each in self._arrived.values()), f"{self._num_arrived}"
         leased = self._arrived.keys() - set(self._wanting)

@@ -27,6 +27,16 @@ class Requested:
 
 
 @dataclass(frozen=True, slots=True)
+class Awaited:
+    """A request waits for a slot, with no lease: until `Requested` or `Released`, its version counts as needed."""
+
+    request: RequestId
+    name: EngineName
+    #: Whether it had a slot before and lost it: then it is no new sign of how often its version is asked for.
+    is_again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Released:
     """A request ended, or gave up waiting; its lease ends here. Unknown requests are ignored."""
 
@@ -102,7 +112,9 @@ class Quotas:
     by_tenant: Mapping[TenantId, Quota]
 
 
-Event = Requested | Released | Loaded | LoadFailed | Unloaded | Lost | Counted | EngineGone | Permitted | Quotas
+Event = (
+    Awaited | Requested | Released | Loaded | LoadFailed | Unloaded | Lost | Counted | EngineGone | Permitted | Quotas
+)
 
 
 @dataclass(frozen=True, slots=True)

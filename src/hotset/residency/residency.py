@@ -18,7 +18,9 @@ from hotset.core.ids import EngineName, RequestId, TenantId
 from hotset.core.quotas import DEFAULT_QUOTA, Quota
 from hotset.residency.accounts import Accounts
 from hotset.residency.charges import move_charge, num_used_up
+from hotset.residency.demand import Demand
 from hotset.residency.events import (
+    Awaited,
     Cause,
     Counted,
     Dispatch,
@@ -93,7 +95,7 @@ class Residency:
         self.accounts = Accounts(num_slots=num_slots, loads_per_minute=loads_per_minute, default=default_quota)
         self._evictions = Evictions(self.state, self.accounts)
         self._outcomes = Outcomes(self.state, load_retry_s=load_retry_s)
-        self._reuse = reuse or Reuse()
+        self.demand = Demand(reuse or Reuse())
 
     def handle(self, event: Event, now_s: float) -> list[Effect]:
         """Take one event and return the effects to carry out, in order.
@@ -105,6 +107,11 @@ class Residency:
         match event:
             case Requested():
                 return self.carry_out(event, self.decide(event, now_s), now_s)
+            case Awaited(request, name):
+                if not event.is_again:
+                    self.demand.asked(name, now_s)
+                self.demand.waits(request, name, now_s)
+                return []
             case Released(request):
                 return self._release(request)
             case Loaded() | LoadFailed() | Unloaded() | Lost():
@@ -112,6 +119,7 @@ class Residency:
             case Counted(loaded):
                 return self._outcomes.counted(loaded, now_s)
             case EngineGone():
+                self.demand.clear()
                 return self._outcomes.engine_gone()
             case Permitted(names):
                 return self._permit(names)
@@ -140,7 +148,7 @@ class Residency:
     def worth(self, slot: Slot, now_s: float) -> float:
         """Return a hot version's worth: the logarithm of its load's seconds over those to its next use."""
         assert slot.name is not None
-        return slot.log_load_s - self._reuse.log_seconds(slot.name, now_s)
+        return slot.log_load_s - self.demand.log_seconds(slot.name, now_s)
 
     def room(self, tenant: TenantId, *, is_impatient: bool = False) -> Sequence[Slot]:
         """Return the slots of which a tenant's next version would take the least worthy; see `find_room`."""
@@ -150,7 +158,7 @@ class Residency:
         """Return the slot that is taken of several."""
         if len(slots) == 1:
             return slots[0]
-        log_seconds = self._reuse.log_seconds
+        log_seconds = self.demand.log_seconds
 
         def worth(slot: Slot) -> tuple[float, EngineName]:
             name = slot.name or _NOTHING
@@ -188,8 +196,10 @@ class Residency:
         if name is None:
             self.state.leases[request] = Lease(None, None, tenant, running=True)
             return [Dispatch(request)]
-        if name in self.state.permitted:
-            self._reuse.asked(name, now_s)
+        if request in self.demand:
+            self.demand.waits_no_more(request)
+        elif name in self.state.permitted:
+            self.demand.asked(name, now_s)
         if decision.refusal is not None:
             return [decision.refusal]
         slot, effects = decision.slot, list[Effect]()
@@ -208,6 +218,7 @@ class Residency:
         return effects
 
     def _release(self, request: RequestId) -> list[Effect]:
+        self.demand.waits_no_more(request)
         lease = self.state.leases.pop(request, None)
         if lease is None or lease.slot is None:
             return []
@@ -226,7 +237,7 @@ class Residency:
     def _permit(self, names: frozenset[EngineName]) -> list[Effect]:
         state = self.state
         state.permitted = names
-        self._reuse.forget(names)
+        self.demand.forget(names)
         failed = state.load_failed_until_s
         state.load_failed_until_s = {name: until_s for name, until_s in failed.items() if name in names}
         effects: list[Effect] = []

@@ -21,8 +21,10 @@ _KEPT = 0.995
 _KEPT_OF_ALL = 0.9995
 #: Observations that everybody's gaps count for beside a version's own.
 _PRIOR_WEIGHT = 3.0
-#: Less than this is nothing.
-_WEIGHT_MIN = 1e-9
+#: Gaps of each length that everybody's begin with: before any is seen, all orders of magnitude are alike.
+_FIRST_OF_EACH = 2
+#: Of two versions whose ages are in one bin, the one asked for longer ago is farther by a hair.
+_TIE_BREAK_PER_S = 1e-9
 #: Weights are scaled down before floats lose them.
 _WEIGHT_MAX = 1e100
 _LOG_MIDDLES = tuple(math.log(_SHORTEST_S * 2 ** (index + 0.5)) for index in range(_NUM_BINS))
@@ -92,6 +94,8 @@ class Reuse:
     def __init__(self) -> None:
         self._uses: dict[EngineName, _Use] = {}
         self._all = _Gaps(_KEPT_OF_ALL)
+        for log_middle in _LOG_MIDDLES * _FIRST_OF_EACH:
+            self._all.add(math.exp(log_middle))
 
     def asked(self, name: EngineName, now_s: float) -> None:
         """Count a request for a version."""
@@ -118,12 +122,9 @@ class Reuse:
             return math.inf
         age_s = now_s - use.asked_at_s
         index, own, everybody = _bin(age_s), use.gaps, self._all
-        shared = own.last * _PRIOR_WEIGHT / everybody.sums[0] if everybody.sums[0] else 0.0
+        shared = own.last * _PRIOR_WEIGHT / everybody.sums[0]
         weight = own.sums[index] + shared * everybody.sums[index]
-        if weight > _WEIGHT_MIN * own.last:
-            return (own.log_sums[index] + shared * everybody.log_sums[index]) / weight
-        # Longer than ever seen: as long again.
-        return math.log(max(age_s, _SHORTEST_S))
+        return (own.log_sums[index] + shared * everybody.log_sums[index]) / weight + age_s * _TIE_BREAK_PER_S
 
 
 def _bin(gap_s: float) -> int:

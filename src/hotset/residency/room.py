@@ -41,8 +41,10 @@ def find_room(state: State, accounts: Accounts, tenant: TenantId, *, is_impatien
         lent = [slot for slot in idle if slot.account != tenant and excess(slot.account) > 0]
         return lent or _lent_and_busy(state.slots, tenant, excess) or own or busy
     if may_take:
-        # Among borrowers slots go from those that borrow more to those that borrow less.
-        least = max(0, excess(tenant) - num_lent)
+        # Among borrowers slots go from those that borrow more to those that borrow less. A second one may be anybody's:
+        # who borrows one alone would load anew whenever it asks for another version, while others' rest.
+        borrowed = excess(tenant) - num_lent
+        least = borrowed if borrowed > 1 else 0
         own += [slot for slot in idle if slot.account != tenant and excess(slot.account) > least]
     return own or busy
 

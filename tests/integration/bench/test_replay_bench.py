@@ -63,9 +63,10 @@ def test_every_workload_goes_through_every_policy(traces: Path) -> None:
     said: list[str] = []
     report = replay.run(settings_for(traces), SystemClock(), said.append)
     titles = [
-        f"{name} in {slots} slots"
+        f"{name} in {slots} slots{sight}"
         for name in ("Servegen", "Servegen-damped", "Arena-27", "Locality")
         for slots in (1, 2)
+        for sight in ("", ", 1 s of queue in sight")
     ]
     assert [section.title for section in report.sections] == ["Workloads", *titles]
     assert set(hits(report)) == {(title, side) for title in titles for side in POLICIES}
@@ -157,7 +158,7 @@ def test_the_command_prints_json_and_refuses_bad_settings(traces: Path, capsys: 
     assert run([*command, "--traces-dir", str(traces), "--pools", "p"]) == 0
     printed = capsys.readouterr()
     report = json.loads(printed.out)
-    assert (report["bench"], len(report["sections"])) == ("replay", 5)
+    assert (report["bench"], len(report["sections"])) == ("replay", 9)
     assert "Servegen" in report["sections"][1]["title"]
     assert "seed 1 servegen in 2 slots lru" in printed.err
     assert run([*command, "--traces-dir", str(traces / "none")]) == 2

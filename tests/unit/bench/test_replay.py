@@ -4,7 +4,7 @@ import pytest
 
 from hotset.bench.replay import Settings, describe, draws_of, replay, settings_words
 from hotset.bench.replay_policies import Lru
-from hotset.bench.replay_report import Described, Replayed, build_report, gap_closed, load_name
+from hotset.bench.replay_report import Described, Replayed, Shape, build_report, gap_closed, load_name
 from hotset.bench.report import Report, Section
 from hotset.bench.rounds import Block, Outcomes
 from hotset.bench.workloads import LocalityShape, Request, Workload
@@ -20,7 +20,12 @@ class Slow:
     def __init__(self, clock: FakeClock) -> None:
         self._clock = clock
         self._lru = Lru(2)
+        self.decisions_s: list[float] = []
+        self.seen: list[tuple[float, str, int]] = []
         self.asked: list[tuple[float, str, str]] = []
+
+    def see(self, at_s: float, adapter: str) -> None:
+        self.seen.append((at_s, adapter, len(self.asked)))
 
     def ask(self, at_s: float, tenant: str, adapter: str) -> bool:
         self.asked.append((at_s, tenant, adapter))
@@ -32,9 +37,28 @@ def test_a_replay_asks_everything_in_order_counts_hits_and_times_decisions() -> 
     clock = FakeClock()
     policy = Slow(clock)
     replayed = replay(WORKLOAD, policy, clock)
-    assert replayed == Replayed(num_requests=7, num_hits=1, p50_us=1e6, p99_us=9e6)
+    assert replayed == Replayed(
+        num_requests=7, num_hits=1, decision_p50_us=1e6, decision_p99_us=9e6, request_p99_us=9e6
+    )
     assert (replayed.num_loads, replayed.hit_share) == (6, 1 / 7)
     assert policy.asked == [(2.0 * n, f"of-{name}", name) for n, name in enumerate(LETTERS)]
+    assert policy.seen == []
+
+
+def test_with_a_queue_in_sight_each_request_is_seen_so_long_before_it_is_asked_and_not_before() -> None:
+    clock = FakeClock()
+    policy = Slow(clock)
+    replay(WORKLOAD, policy, clock, sight_s=4.0)
+    # One every 2 s, seen 4 s before: at 0 the first three, then one each time as long as there are any.
+    assert policy.seen == [(2.0 * n - 4.0, name, max(0, n - 2)) for n, name in enumerate(LETTERS)]
+
+
+def test_a_policy_that_times_its_decisions_is_asked_for_them() -> None:
+    clock = FakeClock()
+    policy = Slow(clock)
+    policy.decisions_s = [0.25, 0.5]
+    told = replay(WORKLOAD, policy, clock)
+    assert (told.decision_p50_us, told.decision_p99_us, told.request_p99_us) == (0.25e6, 0.5e6, 9e6)
 
 
 def test_a_workload_is_described_by_size_time_and_popularity() -> None:
@@ -44,7 +68,7 @@ def test_a_workload_is_described_by_size_time_and_popularity() -> None:
 
 
 def replayed(hits: int) -> Replayed:
-    return Replayed(num_requests=1000, num_hits=hits, p50_us=1.0, p99_us=2.0)
+    return Replayed(num_requests=1000, num_hits=hits, decision_p50_us=1.0, decision_p99_us=2.0, request_p99_us=3.0)
 
 
 def test_the_gap_closed_is_the_share_of_beladys_hits_over_lru() -> None:
@@ -59,8 +83,10 @@ def a_report(seeds: int = 2) -> Report:
     for seed in range(seeds):
         described.add(Block(seed, "letters", ""), describe(WORKLOAD))
         for side, count in hits.items():
-            outcomes.add(Block(seed, load_name("letters", 8), side), replayed(count + 10 * seed * (side == "ours")))
-    return build_report({"rounds": "2"}, ("letters",), (8,), tuple(hits), described, outcomes)
+            ours = side == "ours"
+            outcomes.add(Block(seed, load_name("letters", 8), side), replayed(count + 10 * seed * ours))
+            outcomes.add(Block(seed, load_name("letters", 8, 1.0), side), replayed(count + 20 * (side != "belady")))
+    return build_report({"rounds": "2"}, Shape(("letters",), (8,), (0.0, 1.0), tuple(hits)), described, outcomes)
 
 
 def cell(section: Section, side: str, key: str) -> tuple[float, float, float]:
@@ -70,7 +96,7 @@ def cell(section: Section, side: str, key: str) -> tuple[float, float, float]:
 
 
 def test_the_report_holds_every_policy_of_every_workload_with_its_spread() -> None:
-    workloads, policies = a_report().sections
+    workloads, policies, sighted = a_report().sections
     assert cell(workloads, "letters", "num_adapters") == (3, 3, 3)
     assert cell(workloads, "letters", "rate")[1] == pytest.approx(7 / 12)
     assert cell(workloads, "letters", "top_1")[1] == pytest.approx(300 / 7)
@@ -81,6 +107,11 @@ def test_the_report_holds_every_policy_of_every_workload_with_its_spread() -> No
     assert cell(policies, "ours", "num_loads") == (340, 345, 350)
     assert cell(policies, "belady", "gap_closed_percent") == (100, 100, 100)
     assert cell(policies, "lru", "decision_p99_us") == (2, 2, 2)
+    assert cell(policies, "lru", "request_p99_us") == (3, 3, 3)
+    assert sighted.title == "Letters in 8 slots, 1 s of queue in sight"
+    # Of the gap that there is without sight.
+    assert cell(sighted, "lru", "gap_closed_percent") == (10, 10, 10)
+    assert cell(sighted, "ours", "gap_closed_percent") == (85, 85, 85)
 
 
 def test_the_report_reads_as_a_table() -> None:

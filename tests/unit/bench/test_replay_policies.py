@@ -4,6 +4,7 @@ import pytest
 
 from hotset.bench.replay_policies import POLICIES, Belady, DecayedLfu, Lru, ReplayPolicy, StaticTopK, next_uses
 from hotset.bench.workloads import Request, Workload
+from tests.support.fake_clock import FakeClock
 
 LETTERS = "ABACBAC"
 
@@ -70,4 +71,36 @@ def test_next_uses_are_positions_and_the_length_where_there_is_none() -> None:
 def test_every_policy_of_the_registry_starts_empty_and_hits_what_it_just_loaded() -> None:
     twice = tuple(Request(float(at_s), "t", "A", 1, 1) for at_s in range(2))
     for make in POLICIES.values():
-        assert hits(make(Workload("twice", twice), 1), "AA") == ".A"
+        assert hits(make(Workload("twice", twice), 1, FakeClock()), "AA") == ".A"
+
+
+def with_sight(policy: ReplayPolicy, adapters: str, num_seen: int) -> str:
+    """Ask as `hits` does, with the next few requests in sight."""
+    told = ""
+    for at_s, adapter in enumerate(adapters):
+        for seen in adapters[:num_seen] if at_s == 0 else adapters[at_s + num_seen - 1 : at_s + num_seen]:
+            policy.see(float(at_s), seen)
+        told += adapter if policy.ask(float(at_s), "tenant", adapter) else "."
+    return told
+
+
+def test_what_is_in_sight_is_not_evicted_unless_all_is() -> None:
+    trace = "ABCABCABC"
+    assert hits(Lru(2), trace) == "........."
+    assert with_sight(Lru(2), trace, 2) == "...A.C.B."
+    assert with_sight(Lru(2), trace, 9) == hits(Belady(trace, 2), trace)
+    assert with_sight(DecayedLfu(2), trace, 9) == hits(Belady(trace, 2), trace)
+
+
+def test_hotset_sees_what_waits_and_times_its_decisions() -> None:
+    trace = "ABCABCABC"
+    requests = tuple(Request(float(at_s), "t", name, 1, 1) for at_s, name in enumerate(trace))
+    unsighted, sighted = (POLICIES["hotset"](Workload("w", requests), 2, FakeClock()) for _ in range(2))
+    num_hits = len(hits(unsighted, trace).replace(".", ""))
+    assert len(with_sight(sighted, trace, 9).replace(".", "")) > num_hits
+    assert with_sight(POLICIES["hotset"](Workload("w", requests), 2, FakeClock()), trace, 9) == hits(
+        Belady(trace, 2), trace
+    )
+    # Two a request, one more where it is seen before, one more a load and a further one where something has to leave.
+    assert len(unsighted.decisions_s) == 2 * len(trace) + 2 * (len(trace) - num_hits) - 2
+    assert len(sighted.decisions_s) == 3 * len(trace) + 2 * (len(trace) - 3) - 2

@@ -24,6 +24,7 @@ from hotset.residency.events import (
     Unloaded,
 )
 from hotset.residency.residency import Residency
+from hotset.residency.reuse import Reuse
 
 ACME, GLOBEX = TenantId("acme"), TenantId("globex")
 A, B, C, D = (EngineName(f"hs-{letter}") for letter in "abcd")
@@ -82,6 +83,21 @@ def test_what_waits_for_a_place_keeps_its_slot_and_who_wants_it_waits() -> None:
     assert worker.release("a") == [Unload(0, A, "own")]
     assert not worker.dispatcher.is_wanting(RequestId("b"))
     assert worker.dispatcher.num_wanting() == {}
+
+
+def test_residency_knows_of_what_wants_a_slot_and_counts_it_when_it_came() -> None:
+    worker = Worker(num_slots=1)
+    worker.ask("a", A)
+    worker.load(0, A)
+    worker.ask("b", B)
+    residency = worker.dispatcher.residency
+    assert RequestId("b") in residency.demand
+    asked_at_s = worker.now_s
+    worker.release("a")
+    assert RequestId("b") not in residency.demand
+    twin = Reuse()
+    twin.asked(B, asked_at_s)
+    assert residency.demand.log_seconds(B, worker.now_s) == twin.log_seconds(B, worker.now_s)
 
 
 def test_all_that_want_a_version_come_along_with_the_first() -> None:

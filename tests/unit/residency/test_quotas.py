@@ -222,6 +222,18 @@ def test_among_borrowers_slots_go_from_those_with_more_to_those_with_less() -> N
     assert worker.residency.ledger[GLOBEX, GLOBEX, "own"] == 10
 
 
+def test_a_second_slot_may_come_from_any_borrower_and_a_third_only_from_one_with_more() -> None:
+    """Else two adapters in turn would evict each other in one slot, beside another's that nobody asks for."""
+    worker = Worker(3, {GLOBEX: Quota(limit_slots=3), ACME: Quota(limit_slots=3)})
+    for tenant in (GLOBEX, INITECH, ACME):
+        worker.use(tenant, 0)
+    worker.use(ACME, 1)
+    assert worker.accounts() == {INITECH: 1, ACME: 2}
+    worker.use(ACME, 2)
+    assert worker.accounts() == {INITECH: 1, ACME: 2}
+    assert worker.residency.ledger == {(ACME, GLOBEX, "borrow"): 1, (ACME, ACME, "own"): 1}
+
+
 def test_a_spent_churn_budget_refuses_the_next_load_and_says_when() -> None:
     worker = Worker(4, {GLOBEX: Quota(limit_slots=4, loads_per_minute=3.0)})
     for number in range(3):

@@ -4,6 +4,7 @@ import copy
 import math
 import pickle
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -113,7 +114,9 @@ def test_what_the_engine_says_of_a_version_is_shown_until_it_has_left() -> None:
     (slot,) = report(residency, 10.0).slots
     assert (slot.hot_for_s, slot.load_s, slot.slot_bytes) == (8.0, 0.25, 4096)
     assert slot.worth is not None
-    assert slot.worth == residency.worth(residency.state.slots[0], 10.0) == pytest.approx(math.log(0.25 / 9.0))
+    assert slot.worth == residency.worth(residency.state.slots[0], 10.0)
+    unmeasured = residency.worth(replace(residency.state.slots[0], load_s=0.0, log_load_s=math.log(0.001)), 10.0)
+    assert residency.worth(residency.state.slots[0], 10.0) - unmeasured == pytest.approx(math.log(250))
     residency.handle(Requested(RequestId("s"), B, ACME), 11.0)
     residency.handle(Unloaded(0, A), 12.0)
     (slot,) = report(residency, 13.0).slots

@@ -103,6 +103,9 @@ def bench_replay(
         Path | None, typer.Option(help="Folder of the trace files; without it, the locality mix runs alone.")
     ] = None,
     slots: Annotated[str, typer.Option(help="Slots of the worker; several counts with commas between.")] = "8,16",
+    sight: Annotated[
+        float, typer.Option(min=0.0, max=60.0, help="Seconds of queue in sight, beside a replay without; 0 for none.")
+    ] = replay.SIGHT_S,
     seeds: Annotated[int, typer.Option(min=1, help="Rounds, each with workloads drawn anew.")] = 5,
     hours: Annotated[float, typer.Option(min=0.2, max=336.0, help="Hours of ServeGen.")] = 2.0,
     start_hour: Annotated[
@@ -122,6 +125,7 @@ def bench_replay(
     settings = replay.Settings(
         traces_folder=traces_dir,
         slot_counts=_counts(slots),
+        sight_s=sight,
         num_seeds=seeds,
         servegen=shape,
         locality=LocalityShape(rate=rate),

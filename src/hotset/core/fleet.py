@@ -15,8 +15,9 @@ from hotset.core.ids import Digest, EngineName, PoolName, TenantId, WorkerId
 #: The pool of every base that needs no adding: it is shared, and in it are the workers and the tenants of no other.
 DEFAULT_POOL = PoolName("default")
 
-#: What an operator says of a worker. ``cordoned``: no new homes and no requests for what is not in a slot there.
-#: ``draining``: no new requests at all; those that it has finish.
+#: What an operator says of a worker. ``cordoned``: gateways pick it no more, and its versions get other homes; what it
+#: was sent already it serves. ``draining``: as well, and its agent refuses what still comes; once it has no request
+#: left it may be stopped.
 WorkerState = Literal["serving", "cordoned", "draining"]
 #: A dedicated pool serves one tenant.
 PoolKind = Literal["shared", "dedicated"]

@@ -1,0 +1,110 @@
+"""The words of planning homes: what is wanted, who may be a home, the plan, its moves; and what is published of it."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from hotset.core.ids import Digest, EngineName, PoolName, WorkerId
+
+Cause = Literal["new", "lost", "grow", "shrink", "swap"]
+#: One version in one pool.
+Place = tuple[PoolName, EngineName]
+
+
+@dataclass(frozen=True, slots=True)
+class HomesSettings:
+    """How readily homes follow the load."""
+
+    #: Homes of one version in one pool at most.
+    homes_max: int = 8
+    #: The part of an engine's sequences that one version may fill before it gets another home.
+    share_per_home: float = 0.5
+    #: A home is given up where the others would be filled to less than this part of that.
+    shrink_at: float = 0.6
+    #: Time constant of a version's load, in seconds.
+    smoothing_s: float = 15.0
+    #: How long homes stand before one is added, given up, or exchanged for a better drawn one.
+    grow_after_s: float = 5.0
+    shrink_after_s: float = 120.0
+    swap_after_s: float = 60.0
+    #: Moves of all versions together.
+    moves_per_minute: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class HomeWorker:
+    """A live worker that may be a home."""
+
+    worker: WorkerId
+    base: Digest
+    pool: PoolName
+    rank_class: int
+    num_slots: int
+    #: Sequences in one step of its engine.
+    num_sequences_max: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A version that tenants of a pool may ask for."""
+
+    pool: PoolName
+    version: EngineName
+    base: Digest
+    rank: int
+    #: Its requests that wait or run in the pool at this moment.
+    num_in_flight: int = 0
+    #: Its files are at no home: to move it costs nothing.
+    is_cold: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where one version is at home in one pool."""
+
+    homes: tuple[WorkerId, ...] = ()
+    #: Requests that wait or run, smoothed.
+    load: float = 0.0
+    #: When its homes last changed.
+    since_s: float = -math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All homes at one moment."""
+
+    placements: Mapping[Place, Placement] = field(default_factory=dict[Place, Placement])
+    planned_at_s: float | None = None
+    #: Moves that may be made now.
+    moves_left: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A change of one version's homes."""
+
+    pool: PoolName
+    version: EngineName
+    cause: Cause
+    added: tuple[WorkerId, ...]
+    removed: tuple[WorkerId, ...]
+
+
+def published(plan: Plan) -> dict[EngineName, tuple[WorkerId, ...]]:
+    """Return the homes as the snapshot has them: those of all pools together, by version."""
+    homes: dict[EngineName, tuple[WorkerId, ...]] = {}
+    for (_, version), placement in sorted(plan.placements.items()):
+        if placement.homes:
+            homes[version] = (*homes.get(version, ()), *placement.homes)
+    return homes
+
+
+def resumed(homes: Mapping[EngineName, Sequence[WorkerId]], pools: Mapping[WorkerId, PoolName], now_s: float) -> Plan:
+    """Return the plan that was published as `homes`, for a planner that starts anew."""
+    placements: dict[Place, Placement] = {}
+    for version, workers in sorted(homes.items()):
+        for pool in sorted({pools[worker] for worker in workers if worker in pools}):
+            there = tuple(worker for worker in workers if pools.get(worker) == pool)
+            placements[(pool, version)] = Placement(there, since_s=now_s)
+    return Plan(placements, now_s)

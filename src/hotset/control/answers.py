@@ -22,6 +22,7 @@ class StatusAnswer(Answer):
     num_tenants: int
     num_adapters: int
     num_keys: int
+    is_frozen: bool
 
 
 class OperatorAnswer(Answer):

@@ -20,6 +20,7 @@ from hotset.control.endpoints import Call, Endpoint, Reply, read_body
 from hotset.control.openapi import openapi_document
 from hotset.control.problems import problem_response
 from hotset.control.routes_adapters import adapter_endpoints, upload_endpoints, version_endpoints
+from hotset.control.routes_fleet import freeze_endpoints, pool_endpoints, worker_endpoints
 from hotset.control.routes_installation import (
     Explain,
     base_endpoints,
@@ -90,6 +91,9 @@ def admin_endpoints(control: Control, explain: Explain | None = None) -> list[En
         *store_endpoints(control),
         *request_endpoints(explain),
         *residency_endpoints(control),
+        *worker_endpoints(control),
+        *freeze_endpoints(control),
+        *pool_endpoints(control),
         *base_endpoints(control),
         *tenant_endpoints(control),
         *key_endpoints(control),

@@ -7,6 +7,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from hotset.control.actors import Actor
 from hotset.control.commits import Change, Commits
+from hotset.control.pools import check_may_roll_out
 from hotset.core.errors import (
     ConflictError,
     InvalidRequestError,
@@ -117,7 +118,7 @@ class Approving:
             NotFoundError: there is no such version.
             IllegalTransitionError: its state does not allow it.
             ApprovalInvalidError: its approval does not cover exactly this version.
-            ConflictError: it is banned or purged.
+            ConflictError: it is banned or purged, rollouts are frozen, or a pool takes no new versions at this time.
         """
         actor.require("deployer")
 
@@ -126,6 +127,7 @@ class Approving:
             check_usable(row)
             if row.state == VersionState.ACTIVE:
                 return row
+            check_may_roll_out(change.catalogue, row, change.now_s)
             state = step_state(VersionState(row.state), VersionVerb.PROMOTE)
             check_approval(row.record, self._reviewer_keys)
             former = _supersede(change, row)

@@ -1,6 +1,6 @@
 """What the admin API takes: Pydantic models, from which its OpenAPI document is made. Unknown fields are refused."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -85,6 +85,30 @@ class GrantBody(Body):
     adapter: ShortText | None = None
     base: ShortText | None = None
     first_token_budget_ms: int | None = None
+
+
+class PoolBody(Body):
+    """A new pool."""
+
+    pool: ShortText
+    base: ShortText
+    kind: Literal["shared", "dedicated"] = "shared"
+    rank_class: int | None = None
+    release_schedule: ShortText | None = None
+
+
+class AssignBody(Body):
+    """Who is to be in a pool: exactly one of `tenant` and `worker`; `base` says which base's default pool."""
+
+    tenant: ShortText | None = None
+    worker: ShortText | None = None
+    base: ShortText | None = None
+
+
+class ScheduleBody(Body):
+    """When new versions may come to a pool; null: at any time."""
+
+    release_schedule: ShortText | None
 
 
 class SubmissionBody(Body):

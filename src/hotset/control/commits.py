@@ -29,13 +29,17 @@ class Change:
     now_s: float
     #: What running requests are ended for, once the change is committed and published.
     withdrawals: list[Withdrawal] = field(default_factory=list[Withdrawal])
-    #: Actions that were audited; a command without one changed nothing.
+    #: Actions that were audited or noted; a command without one changed nothing.
     actions: list[str] = field(default_factory=list[str])
 
     def audit(self, action: str, subject: object, **details: object) -> None:
         """Append what is being done to the audit log, in this transaction."""
         self.actions.append(action)
         self.catalogue.audit.append(self.actor.name, action, str(subject), details, now_s=self.now_s)
+
+    def note(self, action: str) -> None:
+        """Say what changed by itself, such as a worker's coming and going: published like any change, but no act."""
+        self.actions.append(action)
 
 
 class Commits:

@@ -1,8 +1,8 @@
-"""Control: every operator command, wired over one state folder.
+"""Control: every operator command, wired over one state folder, and the fleet that it follows.
 
-Commands live in groups by concept (`bases`, `tenants`, `keys`, `grants`, `terms`, `operators`, `publishing`, `proving`,
-`approving`, `upkeep`), one method a command. Each validates, changes the catalogue in one transaction with its audit
-entry, and leads to a new snapshot for every holder.
+Commands live in groups by concept (`bases`, `tenants`, `keys`, `grants`, `terms`, `operators`, `pools`, `workers`,
+`publishing`, `proving`, `approving`, `upkeep`), one method a command. Each validates, changes the catalogue in one
+transaction with its audit entry, and leads to a new snapshot for every holder.
 """
 
 import asyncio
@@ -13,9 +13,11 @@ from hotset.control.actors import LOCAL_ADMIN
 from hotset.control.approving import Approving
 from hotset.control.bases import BaseCommands
 from hotset.control.commits import Commits
+from hotset.control.fleet import Fleet, FleetSettings
 from hotset.control.grants import Grants
 from hotset.control.keys import Keys
 from hotset.control.operators import Operators
+from hotset.control.pools import Pools
 from hotset.control.prover import Prover
 from hotset.control.proving import Proving
 from hotset.control.publishing import Publishing
@@ -24,6 +26,7 @@ from hotset.control.tenants import Tenants
 from hotset.control.terms import TermsCommands
 from hotset.control.tokens import Entropy, system_entropy
 from hotset.control.upkeep import Upkeep
+from hotset.control.workers import Workers
 from hotset.core.clock import Clock
 from hotset.core.ports import Cutter, ResidencyViewer
 from hotset.core.snapshot import SnapshotHolder
@@ -47,6 +50,7 @@ class ControlSettings:
     rank_max: int = 64
     dtype: str = "bfloat16"
     uploads: UploadLimits = field(default_factory=UploadLimits)
+    fleet: FleetSettings = field(default_factory=FleetSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,9 @@ class Control:
         self.grants = Grants(self.commits)
         self.terms = TermsCommands(self.commits)
         self.operators = Operators(self.commits, entropy)
+        self.pools = Pools(self.commits)
+        self.workers = Workers(self.commits)
+        self.fleet = Fleet(self.commits, clock, settings.fleet)
         policy = VerifyPolicy(settings.rank_max, settings.dtype)
         self.publishing = Publishing(self.commits, self.blobs, self.staging, store_lock, policy)
         self.proving = Proving(self.commits, self.blobs, self.staging, prover)

@@ -164,4 +164,5 @@ def _status(catalogue: Catalogue, control: Control) -> answers.StatusAnswer:
         num_tenants=sum(1 for row in catalogue.tenants.all() if row.state != "removed"),
         num_adapters=len(catalogue.adapters.all()),
         num_keys=sum(1 for row in catalogue.keys.all() if row.revoked_at_s is None),
+        is_frozen=catalogue.is_frozen(),
     )

@@ -2,19 +2,20 @@
 
 In a snapshot are: keys that are not revoked, of tenants that may call (expiry travels along: the gateway's
 clock decides); aliases, quotas and terms of those tenants; versions that are active, standby or canary, approved, and
-of a digest that is not banned.
+of a digest that is not banned; workers that are not held for lost; pools, homes and the freeze as they are.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
-from hotset.core.ids import AdapterId, Alias, Digest, Route, TenantId, engine_name
+from hotset.core.fleet import PoolEntry, WorkerEntry
+from hotset.core.ids import AdapterId, Alias, Digest, EngineName, PoolName, Route, TenantId, WorkerId, engine_name
 from hotset.core.quotas import DEFAULT_QUOTA
 from hotset.core.snapshot import AliasEntry, KeyEntry, RoutingSnapshot
 from hotset.core.terms import DEFAULT_TERMS
 from hotset.registry.lifecycle import SERVING_STATES, VersionState
 from hotset.storage.catalogue import Catalogue
-from hotset.storage.rows import BaseRow, GrantRow, KeyRow, TenantRow, VersionRow
+from hotset.storage.rows import BaseRow, GrantRow, KeyRow, PoolRow, TenantRow, VersionRow, WorkerRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,13 @@ class RoutingRows:
     keys: tuple[KeyRow, ...]
     grants: tuple[GrantRow, ...]
     versions: tuple[VersionRow, ...]
+    pools: tuple[PoolRow, ...] = ()
+    tenant_pools: Mapping[tuple[TenantId, Digest], PoolName] = field(
+        default_factory=dict[tuple[TenantId, Digest], PoolName]
+    )
+    workers: tuple[WorkerRow, ...] = ()
+    homes: Mapping[EngineName, tuple[WorkerId, ...]] = field(default_factory=dict[EngineName, tuple[WorkerId, ...]])
+    is_frozen: bool = False
 
 
 def read_routing_rows(catalogue: Catalogue) -> RoutingRows:
@@ -38,6 +46,11 @@ def read_routing_rows(catalogue: Catalogue) -> RoutingRows:
         keys=tuple(catalogue.keys.all()),
         grants=tuple(catalogue.grants.all()),
         versions=tuple(catalogue.versions.in_states(*sorted(SERVING_STATES))),
+        pools=tuple(catalogue.pools.all()),
+        tenant_pools=catalogue.pools.tenants(),
+        workers=tuple(catalogue.workers.all()),
+        homes=catalogue.homes.all(),
+        is_frozen=catalogue.is_frozen(),
     )
 
 
@@ -63,6 +76,11 @@ def build_snapshot(rows: RoutingRows) -> RoutingSnapshot:
         },
         versions={name: row.record for row in servable if (name := engine_name(row.record.route)) is not None},
         bases={digest: row.base for digest, row in bases.items()},
+        workers={row.facts.worker: _worker_entry(row) for row in rows.workers if not row.is_lost},
+        pools={row.pool: _pool_entry(row, rows.tenant_pools) for row in rows.pools},
+        tenant_pools=rows.tenant_pools,
+        homes=rows.homes,
+        is_frozen=rows.is_frozen,
     )
 
 
@@ -78,6 +96,21 @@ def _is_servable(row: VersionRow, removed: frozenset[TenantId]) -> bool:
 
 def _key_entry(row: KeyRow) -> KeyEntry:
     return KeyEntry(row.key, row.tenant, row.expires_at_s, row.aliases, row.terms)
+
+
+def _worker_entry(row: WorkerRow) -> WorkerEntry:
+    return WorkerEntry(facts=row.facts, pool=row.pool, state=row.state, fence=row.fence)
+
+
+def _pool_entry(row: PoolRow, tenant_pools: Mapping[tuple[TenantId, Digest], PoolName]) -> PoolEntry:
+    return PoolEntry(
+        pool=row.pool,
+        base=row.base,
+        kind=row.kind,
+        rank_class=row.rank_class,
+        release_schedule=row.release_schedule,
+        tenants=tuple(tenant for (tenant, _), pool in tenant_pools.items() if pool == row.pool),
+    )
 
 
 def _aliases_of_adapters(servable: Iterable[VersionRow], bases: dict[Digest, BaseRow]) -> dict[AdapterId, AliasEntry]:

@@ -112,6 +112,7 @@ class Tenants:
                 raise ConflictError(f"Other tenants use adapters of {tenant}: {listed}. Remove these grants first.")
             catalogue.keys.revoke_all(tenant, change.now_s)
             catalogue.grants.remove_all(tenant)
+            catalogue.pools.remove_tenant(tenant)
             catalogue.tenants.change_state(tenant, "removed")
             change.audit("tenant.remove", tenant, cut=cut)
             if cut:

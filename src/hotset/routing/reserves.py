@@ -8,7 +8,7 @@ under the reserves that are left is what this finds.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hotset.core.ids import EngineName, PoolName, TenantId, WorkerId
+from hotset.core.ids import Digest, EngineName, PoolName, TenantId, WorkerId
 from hotset.routing.placements import HomeWorker
 from hotset.routing.rendezvous import rank
 
@@ -21,6 +21,7 @@ class ReserveGap:
     """A reserve that does not hold: now, or with one worker lost."""
 
     tenant: TenantId
+    base: Digest
     pool: PoolName
     #: Whose loss opens it; None where it is open now.
     lost: WorkerId | None
@@ -42,6 +43,7 @@ class ReserveGap:
 
 
 def find_gaps(
+    base: Digest,
     pool: PoolName,
     workers: Sequence[HomeWorker],
     reserves: Mapping[TenantId, int],
@@ -50,7 +52,8 @@ def find_gaps(
     """Return the gap of each tenant that has one, by name: the one that is open now, else that of the worst loss.
 
     Args:
-        pool: Whose workers these are.
+        base: Of which base,
+        pool: and of which pool of it these workers are.
         workers: They, live.
         reserves: Slots that each of the pool's tenants is owed on each worker.
         homes: Where the versions of each tenant are at home.
@@ -66,7 +69,7 @@ def find_gaps(
             if found is not None:
                 lost, num_homes, num_covered = found
                 num_workers = len(sizes) - (lost is not None)
-                gaps.append(ReserveGap(tenant, pool, lost, reserve, num_workers, num_homes, num_covered))
+                gaps.append(ReserveGap(tenant, base, pool, lost, reserve, num_workers, num_homes, num_covered))
     return gaps
 
 

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hotset.core.base import BaseVersion
-from hotset.core.ids import AdapterId, Alias, Digest, KeyId, TenantId, VersionRef
+from hotset.core.fleet import DEFAULT_POOL, PoolKind, WorkerFacts, WorkerState
+from hotset.core.ids import AdapterId, Alias, Digest, KeyId, PoolName, TenantId, VersionRef
 from hotset.core.quotas import DEFAULT_QUOTA, Quota
 from hotset.core.terms import DEFAULT_TERMS, Terms
 from hotset.core.versions import Approval, Manifest, VersionRecord
@@ -132,6 +133,36 @@ class ProofRow:
     #: JSON of a `registry.fingerprint.Fingerprint`.
     fingerprint_json: str
     at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRow:
+    """A pool that was added; the default one has no row."""
+
+    pool: PoolName
+    base: Digest
+    kind: PoolKind
+    rank_class: int | None
+    release_schedule: str | None
+    created_at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    """A worker that registered, lost or not."""
+
+    facts: WorkerFacts
+    #: What an operator said; None: as its own configuration asks.
+    assigned_pool: PoolName | None
+    state: WorkerState
+    fence: int
+    is_lost: bool
+    registered_at_s: float
+
+    @property
+    def pool(self) -> PoolName:
+        """The pool that it is in."""
+        return self.assigned_pool or self.facts.pool or DEFAULT_POOL
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,3 +204,38 @@ AUDIT = Table(
     Column("details_json", Text, nullable=False),
     Column("hash", Text, nullable=False),
 )
+
+POOLS = Table(
+    "pools",
+    METADATA,
+    Column("pool", Text, primary_key=True),
+    Column("base", Text, ForeignKey("bases.digest"), nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("rank_class", Integer),
+    Column("release_schedule", Text),
+    Column("created_at_s", Float, nullable=False),
+)
+
+POOL_TENANTS = Table(
+    "pool_tenants",
+    METADATA,
+    Column("tenant", Text, ForeignKey("tenants.tenant"), primary_key=True),
+    Column("base", Text, ForeignKey("bases.digest"), primary_key=True),
+    Column("pool", Text, ForeignKey("pools.pool"), nullable=False),
+)
+
+WORKERS = Table(
+    "workers",
+    METADATA,
+    Column("worker", Text, primary_key=True),
+    Column("facts_json", Text, nullable=False),
+    Column("pool", Text),
+    Column("state", Text, nullable=False),
+    Column("fence", Integer, nullable=False),
+    Column("is_lost", Integer, nullable=False),
+    Column("registered_at_s", Float, nullable=False),
+)
+
+HOMES = Table(
+    "homes", METADATA, Column("version", Text, primary_key=True), Column("workers_json", Text, nullable=False)
+)

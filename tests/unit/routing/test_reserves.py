@@ -5,6 +5,7 @@ from hotset.core.ids import EngineName, TenantId, WorkerId
 from hotset.routing.placements import HomeWorker
 from hotset.routing.reserves import ReserveGap, find_gaps
 from tests.support.fleets import home_worker
+from tests.support.snapshots import BASE
 
 ACME, ZED = TenantId("acme"), TenantId("zed")
 THREE = [home_worker("a"), home_worker("b"), home_worker("c")]
@@ -20,7 +21,7 @@ def gaps(
     homes: dict[TenantId, dict[EngineName, tuple[WorkerId, ...]]],
     workers: list[HomeWorker],
 ) -> list[ReserveGap]:
-    return find_gaps(DEFAULT_POOL, workers, reserves, homes)
+    return find_gaps(BASE, DEFAULT_POOL, workers, reserves, homes)
 
 
 def test_a_reserve_with_space_to_spare_passes() -> None:

@@ -4,7 +4,7 @@ from typing import cast
 
 from hotset.control import bodies
 from hotset.control.control import Control
-from hotset.control.endpoints import Call, Endpoint, Handle, Reply
+from hotset.control.endpoints import Call, Endpoint, Reply
 from hotset.control.fleet_answers import (
     FleetAnswer,
     FleetWorkerAnswer,
@@ -92,13 +92,18 @@ def worker_endpoints(control: Control) -> list[Endpoint]:
     async def list_all(_call: Call) -> Reply:
         return Reply(FleetAnswer(workers=await listed()))
 
-    def put_into(state: WorkerState) -> Handle:
-        async def put(call: Call) -> Reply:
-            worker = _worker(call)
-            await control.workers.set_state(call.actor, worker, state)
-            return Reply(next(each for each in await listed() if each.worker == worker))
+    async def put(call: Call, state: WorkerState) -> Reply:
+        row = await control.workers.set_state(call.actor, _worker(call), state)
+        return Reply(next(each for each in await listed() if each.worker == row.facts.worker))
 
-        return put
+    async def cordon(call: Call) -> Reply:
+        return await put(call, "cordoned")
+
+    async def drain(call: Call) -> Reply:
+        return await put(call, "draining")
+
+    async def uncordon(call: Call) -> Reply:
+        return await put(call, "serving")
 
     async def remove(call: Call) -> Reply:
         worker = _worker(call)
@@ -112,9 +117,9 @@ def worker_endpoints(control: Control) -> list[Endpoint]:
     nothing, answer, query = bodies.Nothing, FleetWorkerAnswer, {"tenant": "string", "model": "string"}
     return [
         Endpoint("GET", "/workers", "List workers", list_all, FleetAnswer),
-        Endpoint("POST", "/workers/{worker}/cordon", "Pick it no more", put_into("cordoned"), answer, nothing),
-        Endpoint("POST", "/workers/{worker}/drain", "Have it take nothing more", put_into("draining"), answer, nothing),
-        Endpoint("POST", "/workers/{worker}/uncordon", "Take it back", put_into("serving"), answer, nothing),
+        Endpoint("POST", "/workers/{worker}/cordon", "Pick it no more", cordon, answer, nothing),
+        Endpoint("POST", "/workers/{worker}/drain", "Have it take nothing more", drain, answer, nothing),
+        Endpoint("POST", "/workers/{worker}/uncordon", "Take it back", uncordon, answer, nothing),
         Endpoint("DELETE", "/workers/{worker}", "Forget a lost worker", remove, answer),
         Endpoint("GET", "/pick", "Show where a request would go", show_pick, PickAnswer, query=query),
     ]
@@ -123,16 +128,16 @@ def worker_endpoints(control: Control) -> list[Endpoint]:
 def freeze_endpoints(control: Control) -> list[Endpoint]:
     """Return the endpoints that stop loads, evictions and rollouts, and let them go on."""
 
-    def freezing(*, is_frozen: bool) -> Handle:
-        async def freeze(call: Call) -> Reply:
-            return Reply(FreezeAnswer(is_frozen=await control.workers.freeze(call.actor, is_frozen=is_frozen)))
+    async def freeze(call: Call) -> Reply:
+        return Reply(FreezeAnswer(is_frozen=await control.workers.freeze(call.actor, is_frozen=True)))
 
-        return freeze
+    async def unfreeze(call: Call) -> Reply:
+        return Reply(FreezeAnswer(is_frozen=await control.workers.freeze(call.actor, is_frozen=False)))
 
     answer, nothing = FreezeAnswer, bodies.Nothing
     return [
-        Endpoint("POST", "/freeze", "Stop loads, evictions, rollouts", freezing(is_frozen=True), answer, nothing),
-        Endpoint("POST", "/unfreeze", "Let them go on", freezing(is_frozen=False), answer, nothing),
+        Endpoint("POST", "/freeze", "Stop loads, evictions, rollouts", freeze, answer, nothing),
+        Endpoint("POST", "/unfreeze", "Let them go on", unfreeze, answer, nothing),
     ]
 
 

@@ -10,7 +10,7 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from hotset.core.clock import SystemClock
-from hotset.core.ids import Digest, EngineName, KeyId, RequestId, Route, TenantId, engine_name
+from hotset.core.ids import Digest, EngineName, KeyId, RequestId, Route, TenantId, WorkerId, engine_name
 from hotset.core.messages import Delta, EngineEvent, Generate, Message, ModuleSpec, Sampling
 from hotset.core.ports import Ticket, Work
 from hotset.core.quotas import Quota
@@ -35,7 +35,9 @@ TENANT = TenantId("acme")
 class AgentWorld:
     """Versions ``acme/a@1``, ``acme/b@1`` …; `records` is what the next snapshot says."""
 
-    def __init__(self, root: Path, *, num_slots: int = 2, names: str = "abcd", **settings: object) -> None:
+    def __init__(
+        self, root: Path, *, num_slots: int = 2, names: str = "abcd", worker: str | None = None, **settings: object
+    ) -> None:
         self.root = root
         self.base = tiny_base_version()
         self.blobs = BlobStore(root / "blobs")
@@ -58,6 +60,7 @@ class AgentWorld:
             settings=WorkerSettings(check_invariants=True, restart_pause_min_s=0.01, **settings),  # pyright: ignore
             clock=SystemClock(),
             metrics=self.metrics,
+            worker=None if worker is None else WorkerId(worker),
         )
 
     def _make_engine(self) -> HostedEngine:
@@ -91,11 +94,11 @@ class AgentWorld:
         assert found is not None
         return found
 
-    def publish_snapshot(self, *names: str) -> None:
-        """Give the agent a snapshot that permits these versions, as `records` has them now."""
+    def publish_snapshot(self, *names: str, **told: object) -> None:
+        """Give the agent a snapshot that permits these versions, as `records` has them now; `told` are more fields."""
         self.epoch += 1
         versions = {self.engine_name(name): self.records[name] for name in names}
-        self.agent.apply(RoutingSnapshot(epoch=self.epoch, versions=versions, quotas=self.quotas))
+        self.agent.apply(RoutingSnapshot(epoch=self.epoch, versions=versions, quotas=self.quotas, **told))  # pyright: ignore
 
     async def submit(
         self, name: str | None, *, max_tokens: int = 5, tenant: TenantId = TENANT, budget_ms: int | None = None

@@ -18,6 +18,7 @@
     ├─ AdmissionError     refused now, may be served later
     │   ├─ SlotsFullError              slots_full
     │   ├─ LoadRateExceededError       load_rate_exceeded
+    │   ├─ LoadsFrozenError            loads_frozen
     │   ├─ AdapterColdError            adapter_cold
     │   ├─ FirstTokenBudgetExceededError  first_token_budget_exceeded (after acceptance)
     │   ├─ RequestRateExceededError    request_rate_exceeded
@@ -159,6 +160,15 @@ class LoadRateExceededError(AdmissionError):
     """Your requests bring in adapters faster than your quota allows."""
 
     code = "load_rate_exceeded"
+
+
+class LoadsFrozenError(AdmissionError):
+    """The adapter is not ready, and an operator stopped all loads for now."""
+
+    code = "loads_frozen"
+
+    def __init__(self, message: str | None = None, *, retry_after_ms: int = 30_000) -> None:
+        super().__init__(message, retry_after_ms=retry_after_ms)  # a person ends a freeze: seconds are too soon
 
 
 class AdapterColdError(AdmissionError):

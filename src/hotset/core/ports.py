@@ -57,6 +57,7 @@ class Agent(Protocol):
 
         Raises:
             SlotsFullError: every slot that the tenant may take holds a version with a running lease.
+            LoadsFrozenError: the version is in no slot, and an operator stopped all loads.
             LoadRateExceededError: the tenant's requests caused as many loads as its quota allows for now.
             AdapterColdError: the first token would come after the budget, or did not come in it.
             TooManyRequestsError: the agent holds as many requests as it may.

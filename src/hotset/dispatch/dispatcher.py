@@ -17,6 +17,7 @@ from hotset.core.errors import (
     AdapterColdError,
     EngineUnavailableError,
     LoadRateExceededError,
+    LoadsFrozenError,
     ModelNotFoundError,
     TooManyRequestsError,
 )
@@ -65,6 +66,13 @@ class Arrived:
     budget_s: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """No load and no eviction is to begin from now on, or they may again. What has begun ends."""
+
+    is_frozen: bool
+
+
 class Dispatcher:
     """Decides for one worker. Of residency's effects `Dispatch` comes later, when a place in the engine is free."""
 
@@ -89,12 +97,15 @@ class Dispatcher:
         self._wanting = Wanting()
         #: Slots that close for an owed tenant, cleared of those that wait for a place.
         self._cleared: set[int] = set()
+        self._is_frozen = False
 
-    def handle(self, event: Arrived | Event, now_s: float) -> list[Effect]:
+    def handle(self, event: Arrived | Frozen | Event, now_s: float) -> list[Effect]:
         """Take one event and return the effects to carry out, in order; see `Residency.handle`."""
         match event:
             case Arrived():
                 effects = self._arrive(event, now_s)
+            case Frozen(is_frozen):
+                self._is_frozen, effects = is_frozen, []
             case Released(request):
                 self._let_go(request)
                 self._wanting.remove(request)
@@ -119,6 +130,10 @@ class Dispatcher:
         effects = self._in_turn(effects, now_s)
         return [*effects, *self._clear_reclaimed(now_s)]
 
+    def _is_promised(self, name: EngineName) -> bool:
+        """Whether a version is in a slot, or will be."""
+        return any(slot.promised() == name for slot in self.residency.state.slots)
+
     def is_wanting(self, request: RequestId) -> bool:
         """Whether no slot was found for a request yet."""
         return request in self._wanting
@@ -137,6 +152,8 @@ class Dispatcher:
         request, name, tenant = arrived.request, arrived.name, arrived.tenant
         if self._is_full(tenant):
             return [Refuse(request, TooManyRequestsError.code, "")]
+        if self._is_frozen and name is not None and not self._is_promised(name):
+            return [Refuse(request, LoadsFrozenError.code, "")]
         requested = Requested(request, name, tenant)
         decision = self.residency.decide(requested, now_s)
         if (refused := self._over_budget(arrived, now_s)) is not None:
@@ -173,6 +190,8 @@ class Dispatcher:
             return effects
         for slot in self.residency.state.slots:
             effects += self._lease(self._wanting.of_version(slot.promised()), now_s)
+        if self._is_frozen:
+            return [*effects, *self._refuse(list(self._wanting), LoadsFrozenError.code, now_s)]
         while (want := self._next_ready(now_s)) is not None:
             others = [other for other in self._wanting.of_version(want.name) if other is not want]
             found = self._lease([want], now_s)
@@ -276,10 +295,17 @@ class Dispatcher:
 
         Those whose version loads are residency's to refuse. Of these versions nobody is refused.
         """
+        refused = [
+            request
+            for request, arrived in self._arrived.items()
+            if arrived.name not in kept and (request in self.queue or request in self._wanting)
+        ]
+        return self._refuse(refused, code, now_s)
+
+    def _refuse(self, requests: list[RequestId], code: str, now_s: float) -> list[Effect]:
+        """Refuse requests that wait."""
         effects: list[Effect] = []
-        for request, arrived in list(self._arrived.items()):
-            if arrived.name in kept or not (request in self.queue or request in self._wanting):
-                continue
+        for request in requests:
             self._let_go(request)
             self._wanting.remove(request)
             self.queue.leave(request)

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from hotset.core.base import BaseVersion
 from hotset.core.clock import Clock
 from hotset.core.errors import DigestMismatchError, EngineUnavailableError, ModelNotFoundError, ShuttingDownError
-from hotset.core.ids import EngineName, engine_name
+from hotset.core.ids import EngineName, WorkerId, engine_name
 from hotset.core.messages import EngineFacts, Inventory
 from hotset.core.ports import Ticket, Work
 from hotset.core.residency_report import WorkerReport
@@ -22,6 +22,7 @@ from hotset.telemetry.metrics import Metrics
 from hotset.worker.engine_life import EngineLife
 from hotset.worker.local_store import LocalStore
 from hotset.worker.settings import WorkerSettings
+from hotset.worker.standing import standing_of
 from hotset.worker.viewing import places, resident_bytes, view_worker, waits
 
 _log = logging.getLogger(__name__)
@@ -42,6 +43,7 @@ class LocalAgent:
         clock: Clock,
         metrics: Metrics,
         make_reuse: Callable[[], ReuseModel] = Reuse,
+        worker: WorkerId | None = None,
     ) -> None:
         """Prepare an agent; `run` starts it.
 
@@ -56,6 +58,7 @@ class LocalAgent:
             clock: Where time comes from.
             metrics: Where to count.
             make_reuse: Makes what guesses when a version is asked for again, for each life of an engine.
+            worker: As whom it is in a fleet, if it is in one.
         """
         self.base = base
         self._make_reuse = make_reuse
@@ -66,7 +69,9 @@ class LocalAgent:
         self._settings = settings
         self._clock = clock
         self._metrics = metrics
+        self._worker = worker
         self._snapshot = RoutingSnapshot()
+        self._standing = standing_of(self._snapshot, worker, base.digest)
         self._records: dict[EngineName, VersionRecord] = {}
         self._life: EngineLife | None = None
         self._stopping = False
@@ -85,6 +90,7 @@ class LocalAgent:
         life = self._life
         if life is None or work.route.base != self.base.digest:
             raise EngineUnavailableError
+        self._standing.check_takes(self._snapshot, work.tenant)
         name = engine_name(work.route)
         if name is not None and name not in self._records:
             raise ModelNotFoundError
@@ -106,8 +112,9 @@ class LocalAgent:
             return
         self._snapshot = snapshot
         self._records = {name: r for name, r in snapshot.versions.items() if r.base == self.base.digest}
+        self._standing = standing_of(snapshot, self._worker, self.base.digest)
         if self._life is not None:
-            self._life.permit(self._records, self._snapshot.quotas)
+            self._permit(self._life)
 
     # --- life ------------------------------------------------------------------------------------------
 
@@ -217,7 +224,7 @@ class LocalAgent:
             metrics=self._metrics,
             reuse=self._make_reuse(),
         )
-        life.permit(self._records, self._snapshot.quotas)
+        self._permit(life)
         self._life = life
         self._changed.set()
         _log.info("engine serves", extra={"base": self.base.name, "engine": facts.engine, "slots": facts.num_slots})
@@ -236,6 +243,9 @@ class LocalAgent:
             _log.error("engine gone", extra={"base": self.base.name, "reason": gone.result()})
         if not effects.cancelled():
             effects.result()  # our own bug: told loudly by `run`
+
+    def _permit(self, life: EngineLife) -> None:
+        life.permit(self._records, self._standing.quotas, is_frozen=self._snapshot.is_frozen)
 
     async def _pause(self, seconds: float) -> None:
         self._changed.clear()

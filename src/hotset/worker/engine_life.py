@@ -22,6 +22,7 @@ from hotset.core.errors import (
     HotsetError,
     LoadFailedError,
     LoadRateExceededError,
+    LoadsFrozenError,
     ModelNotFoundError,
     SlotsFullError,
     TooManyRequestsError,
@@ -31,7 +32,7 @@ from hotset.core.messages import AdapterLoad, EngineFacts
 from hotset.core.ports import Lane, Work
 from hotset.core.quotas import Quota
 from hotset.core.versions import VersionRecord
-from hotset.dispatch.dispatcher import Arrived, Dispatcher
+from hotset.dispatch.dispatcher import Arrived, Dispatcher, Frozen
 from hotset.engines.port import Engine
 from hotset.registry.approval import check_approval
 from hotset.residency.events import (
@@ -67,6 +68,7 @@ _REFUSALS: dict[str, type[HotsetError]] = {
     for error in (
         SlotsFullError,
         LoadRateExceededError,
+        LoadsFrozenError,
         AdapterColdError,
         TooManyRequestsError,
         LoadFailedError,
@@ -121,11 +123,18 @@ class EngineLife:
 
     # --- what the agent asks ---------------------------------------------------------------------------
 
-    def permit(self, records: Mapping[EngineName, VersionRecord], quotas: Mapping[TenantId, Quota]) -> None:
-        """Serve these versions from now on, and no others, under these quotas."""
+    def permit(
+        self,
+        records: Mapping[EngineName, VersionRecord],
+        quotas: Mapping[TenantId, Quota],
+        *,
+        is_frozen: bool = False,
+    ) -> None:
+        """Serve these versions from now on, and no others, under these quotas; frozen, load and evict none of them."""
         self._records = records
         sizes = {name: sum(entry.size_bytes for entry in r.manifest.files) for name, r in records.items()}
         self._dispatcher.outlook.sizes = sizes
+        self._tell(Frozen(is_frozen))
         self._tell(Quotas(quotas))
         self._tell(Permitted(frozenset(records)))
 
@@ -237,7 +246,7 @@ class EngineLife:
 
     # --- residency -------------------------------------------------------------------------------------
 
-    def _tell(self, event: Arrived | Event) -> None:
+    def _tell(self, event: Arrived | Frozen | Event) -> None:
         effects = self._dispatcher.handle(event, self._clock.monotonic_s())
         if self._settings.check_invariants:
             self._dispatcher.check()

@@ -1,0 +1,52 @@
+"""What a snapshot says to one worker: whom it serves, under which quotas, and whether it takes anything new."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hotset.core.errors import EngineUnavailableError, ShuttingDownError
+from hotset.core.ids import Digest, PoolName, TenantId, WorkerId
+from hotset.core.quotas import Quota
+from hotset.core.snapshot import RoutingSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One worker's place in a snapshot."""
+
+    base: Digest
+    #: None: it is in no fleet, and serves everybody.
+    pool: PoolName | None
+    is_draining: bool
+    #: Of the tenants that it serves: only their reserves take slots here.
+    quotas: Mapping[TenantId, Quota]
+
+    def check_takes(self, snapshot: RoutingSnapshot, tenant: TenantId) -> None:
+        """Pass if a request of this tenant may come.
+
+        A gateway that has the same snapshot sends none that may not; one whose snapshot is older tries elsewhere.
+
+        Raises:
+            ShuttingDownError: the worker is draining.
+            EngineUnavailableError: it serves another pool.
+        """
+        if self.is_draining:
+            raise ShuttingDownError("This worker is being drained.")
+        if self.pool is not None and snapshot.pool_of(tenant, self.base) != self.pool:
+            raise EngineUnavailableError
+
+
+def standing_of(snapshot: RoutingSnapshot, worker: WorkerId | None, base: Digest) -> Standing:
+    """Return a worker's standing.
+
+    Args:
+        snapshot: The one that its agent applies.
+        worker: None where its agent is in no fleet.
+        base: What it serves.
+    """
+    entry = None if worker is None else snapshot.workers.get(worker)
+    if entry is None:
+        return Standing(base, None, is_draining=False, quotas=snapshot.quotas)
+    quotas = {
+        tenant: quota for tenant, quota in snapshot.quotas.items() if snapshot.pool_of(tenant, base) == entry.pool
+    }
+    return Standing(base, entry.pool, is_draining=entry.state == "draining", quotas=quotas)

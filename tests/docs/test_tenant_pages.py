@@ -8,6 +8,8 @@ import pytest
 
 from hotset.gateway.endpoints import ENDPOINTS
 from hotset.gateway.fields import ChatBody, CompletionBody
+from hotset.gateway.jobs.pages import JOBS
+from hotset.gateway.responses import ResponseBody
 
 API = (Path(__file__).parents[2] / "docs" / "tenant-api.md").read_text()
 
@@ -29,6 +31,12 @@ def test_every_field_is_documented_and_no_other(body: type[msgspec.Struct]) -> N
     assert documented == {field.encode_name for field in msgspec.structs.fields(body)}
 
 
+def test_every_field_of_a_response_is_documented_and_no_other() -> None:
+    table = API.partition("| field of a response |")[2].partition("\n\n")[0]
+    documented = [name for row in rows(table) for name in named(row[0])]
+    assert sorted(documented) == sorted(field.encode_name for field in msgspec.structs.fields(ResponseBody))
+
+
 def test_every_endpoint_is_documented() -> None:
-    for path in (*ENDPOINTS, "/v1/models", "/healthz", "/readyz"):
+    for path in (*ENDPOINTS, JOBS, "/v1/models", "/healthz", "/readyz"):
         assert path in API

@@ -12,12 +12,17 @@ import uvicorn
 from hotset.core.clock import SystemClock
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.gateway.app import TenantApp, build_tenant_app
+from hotset.gateway.jobs.book import JobBook
+from hotset.gateway.jobs.settings import JobSettings
+from hotset.gateway.jobs.transactions import Transactions
 from hotset.gateway.server import server_config
 from hotset.gateway.settings import GatewaySettings
+from hotset.storage.database import Database
+from hotset.storage.sealing import Sealer
 from hotset.telemetry.metrics import Metrics
 from hotset.telemetry.request_log import RequestEntry, RequestLog, tail
 from tests.support.scripted_agent import ScriptedAgent
-from tests.support.snapshots import ACME, BASE, three_tenants, token_of
+from tests.support.snapshots import ACME, BASE, TENANTS, three_tenants, token_of
 
 
 @dataclass
@@ -28,6 +33,9 @@ class PlaneWorld:
     settings: GatewaySettings = field(default_factory=GatewaySettings)
     agent: ScriptedAgent = field(default_factory=ScriptedAgent)
     snapshot: RoutingSnapshot = field(default_factory=three_tenants)
+    #: Jobs are kept in a database beside the log where this is given.
+    job_settings: JobSettings | None = None
+    jobs: JobBook | None = field(init=False, default=None)
     app: TenantApp = field(init=False)
     metrics: Metrics = field(init=False)
     log: RequestLog = field(init=False)
@@ -37,6 +45,8 @@ class PlaneWorld:
         clock = SystemClock()
         self.metrics = Metrics(clock)
         self.log = RequestLog(self.folder / "requests.jsonl", on_dropped=self.metrics.log_lines_dropped)
+        if self.job_settings is not None:
+            self.jobs = open_book(self.folder, self.job_settings, self.metrics)
         self.app = build_tenant_app(
             self.settings,
             {BASE: self.agent},
@@ -44,6 +54,7 @@ class PlaneWorld:
             metrics=self.metrics,
             request_log=self.log,
             cache_salt_secret=b"0123456789abcdef",
+            jobs=self.jobs,
         )
         self.app.apply(self.snapshot)
 
@@ -74,11 +85,24 @@ class PlaneWorld:
             server.should_exit = True
             await serving
             self.log.close()
+            if self.jobs is not None:
+                self.jobs.transactions.close()
 
     @property
     def port(self) -> int:
         """The port it is served on."""
         return int(self.base_url.rpartition(":")[2])
+
+
+def open_book(folder: Path, settings: JobSettings, metrics: Metrics) -> JobBook:
+    """A book over a database in this folder, which is made where it is missing and holds the three tenants."""
+    database = Database(folder / "hotset.db")
+    database.migrate()
+    with database.write() as catalogue:
+        for tenant in TENANTS:
+            if catalogue.tenants.get(tenant) is None:
+                catalogue.tenants.add(tenant, 1.0)
+    return JobBook(Transactions(database), Sealer([b"0123456789abcdef" * 2]), settings, metrics)
 
 
 class _QuietServer(uvicorn.Server):

@@ -1,4 +1,4 @@
-"""The words for how a request ended: one of four, for metrics and logs. The error beside it holds the detail.
+"""The words for how a request ended: one of five, for metrics and logs. The error beside it holds the detail.
 
 Refused means that nothing ran; failed means that something did, or that an outage stopped it (I8).
 """
@@ -15,5 +15,7 @@ class Outcome(StrEnum):
     CANCELLED = "cancelled"
     #: It was turned away with a reason before anything ran for it.
     REFUSED = "refused"
+    #: It was accepted as a job, which has its own end.
+    ACCEPTED = "accepted"
     #: It was accepted and ended without a full answer, with a reason.
     FAILED = "failed"

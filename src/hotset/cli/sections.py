@@ -17,6 +17,8 @@ from hotset.core.terms import DEFAULT_TERMS, TermsChange, change_terms
 from hotset.engines import settings as engine_settings
 from hotset.engines.settings import EngineSettings
 from hotset.gateway import settings as gateway_settings
+from hotset.gateway.jobs import settings as job_settings
+from hotset.gateway.jobs.settings import JobSettings
 from hotset.gateway.settings import GatewaySettings
 from hotset.registry.verify import OVERRIDES
 from hotset.storage.staging import UploadLimits
@@ -49,6 +51,7 @@ _SERVER_BOUNDS: Bounds = {"tenant_port": (0, 65_535), "admin_port": (0, 65_535)}
 SECTIONS: Mapping[str, tuple[type[Any], Bounds]] = {
     "server": (ServerSettings, _SERVER_BOUNDS),
     "gateway": (GatewaySettings, gateway_settings.BOUNDS),
+    "jobs": (JobSettings, job_settings.BOUNDS),
     "engine": (EngineSettings, engine_settings.BOUNDS),
     "worker": (WorkerSettings, _WORKER_BOUNDS),
     "uploads": (UploadLimits, _UPLOAD_BOUNDS),

@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 
 from hotset.cli.listening import QuietServer, address_of, admin_server, bind_tcp, bind_unix
 from hotset.cli.settings import Settings
-from hotset.cli.wiring import EnginePool, make_control
+from hotset.cli.wiring import EnginePool, make_control, make_job_book
 from hotset.control.actors import LOCAL_ADMIN
 from hotset.control.api import build_admin_app
 from hotset.control.control import Control
@@ -77,6 +77,7 @@ class Server:
         self.metrics = Metrics(clock)
         self.request_log = RequestLog(folder.logs / "requests.jsonl")
         self.pool = EnginePool(settings, folder, clock, self.metrics)
+        self.jobs = make_job_book(settings, folder, self.metrics)
         self.tenant_app: TenantApp = build_tenant_app(
             settings.gateway,
             self.pool.agents,
@@ -84,6 +85,7 @@ class Server:
             metrics=self.metrics,
             request_log=self.request_log,
             cache_salt_secret=folder.cache_salt_key(),
+            jobs=self.jobs,
         )
 
     async def open(self) -> str | None:
@@ -139,8 +141,9 @@ class Server:
         self.tenant_app.stop_running()
 
     async def close(self) -> None:
-        """End engines, control and the request log."""
+        """End engines, jobs, control and the request log."""
         await self.pool.stop()
+        await asyncio.to_thread(self.jobs.transactions.close)
         await self.control.close()
         await asyncio.to_thread(self.request_log.close)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from hotset.control.control import ControlSettings
 from hotset.control.declaring import Desired
 from hotset.engines.settings import EngineSettings
+from hotset.gateway.jobs.settings import JobSettings
 from hotset.gateway.settings import GatewaySettings
 from hotset.storage.staging import UploadLimits
 from hotset.worker.settings import WorkerSettings
@@ -56,6 +57,7 @@ class Settings:
     server: ServerSettings = field(default_factory=ServerSettings)
     uploads: UploadLimits = field(default_factory=UploadLimits)
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
+    jobs: JobSettings = field(default_factory=JobSettings)
     worker: WorkerSettings = field(default_factory=WorkerSettings)
     engine: EngineSettings = field(default_factory=EngineSettings)
     #: What the file declares to be there.

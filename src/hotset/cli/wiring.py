@@ -14,9 +14,12 @@ from hotset.core.ids import Digest
 from hotset.core.residency_report import WorkerReport
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.engines.hosted import HostedEngine
+from hotset.gateway.jobs.book import JobBook
+from hotset.gateway.jobs.transactions import Transactions
 from hotset.storage.base_files import check_base_files
 from hotset.storage.blobs import BlobStore
 from hotset.storage.database import Database
+from hotset.storage.sealing import Sealer
 from hotset.storage.state_folder import StateFolder
 from hotset.telemetry.metrics import Metrics
 from hotset.worker.agent import LocalAgent
@@ -29,6 +32,12 @@ def make_control(settings: Settings, folder: StateFolder, clock: Clock) -> Contr
     """Return control over a state folder; the caller holds its lock. Proofs run in processes of their own."""
     prover = EngineProver(lambda base, path: HostedEngine(settings.engine.proof_spec(base, path)))
     return Control(folder, clock, prover, settings.control)
+
+
+def make_job_book(settings: Settings, folder: StateFolder, metrics: Metrics) -> JobBook:
+    """Return the book of jobs over a state folder whose database is migrated; its transactions are to be closed."""
+    transactions = Transactions(Database(folder.database))
+    return JobBook(transactions, Sealer(folder.job_keys()), settings.jobs, metrics)
 
 
 class EnginePool:

@@ -81,6 +81,7 @@ def build_snapshot(rows: RoutingRows) -> RoutingSnapshot:
         tenant_pools=rows.tenant_pools,
         homes=rows.homes,
         is_frozen=rows.is_frozen,
+        without_jobs=frozenset(row.tenant for row in rows.tenants if row.tenant in callers and not row.allows_jobs),
     )
 
 

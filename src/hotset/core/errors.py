@@ -14,7 +14,11 @@
     │   ├─ PermissionDeniedError       permission_denied
     │   ├─ RouteNotFoundError          route_not_found
     │   ├─ MethodNotAllowedError       method_not_allowed
-    │   └─ ModelNotFoundError          model_not_found
+    │   ├─ ModelNotFoundError          model_not_found
+    │   ├─ JobNotFoundError            job_not_found
+    │   ├─ JobsForbiddenError          jobs_forbidden
+    │   ├─ JobExpiredError             job_expired (a job's own end)
+    │   └─ IdempotencyKeyReusedError   idempotency_key_reused
     ├─ AdmissionError     refused now, may be served later
     │   ├─ SlotsFullError              slots_full
     │   ├─ LoadRateExceededError       load_rate_exceeded
@@ -23,19 +27,23 @@
     │   ├─ FirstTokenBudgetExceededError  first_token_budget_exceeded (after acceptance)
     │   ├─ RequestRateExceededError    request_rate_exceeded
     │   ├─ TokenRateExceededError      token_rate_exceeded
-    │   └─ TooManyRequestsError        too_many_requests
+    │   ├─ TooManyRequestsError        too_many_requests
+    │   └─ TooManyJobsError            too_many_jobs
     ├─ UnavailableError   an outage
     │   ├─ EngineUnavailableError      engine_unavailable
+    │   ├─ JobsUnavailableError        jobs_unavailable
     │   └─ ShuttingDownError           shutting_down
     ├─ EngineError        the engine failed a request
     │   ├─ EngineFailedError           engine_failed
     │   ├─ EngineTimeoutError          engine_timeout
     │   ├─ LoadFailedError             load_failed
+    │   ├─ JobAbandonedError           job_abandoned (a job's own end)
     │   └─ RevokedError                revoked (a stream cut by an operator's act)
     ├─ TrustError         bytes or records that fail their check
     │   ├─ VersionRefusedError         one of registry.refusals.Refusal
     │   ├─ DigestMismatchError         digest_mismatch
-    │   └─ ApprovalInvalidError        approval_invalid
+    │   ├─ ApprovalInvalidError        approval_invalid
+    │   └─ SealBrokenError             seal_broken
     ├─ OperatorError      an operator's command that can't be carried out
     │   ├─ NotFoundError               not_found
     │   ├─ ConflictError               conflict
@@ -139,6 +147,30 @@ class ModelNotFoundError(RequestError):
     code = "model_not_found"
 
 
+class JobNotFoundError(RequestError):
+    """The job does not exist or you do not have access to it."""
+
+    code = "job_not_found"
+
+
+class JobsForbiddenError(RequestError):
+    """Asynchronous answers are switched off for this tenant."""
+
+    code = "jobs_forbidden"
+
+
+class JobExpiredError(RequestError):
+    """The job had not ended when its time was up."""
+
+    code = "job_expired"
+
+
+class IdempotencyKeyReusedError(RequestError):
+    """This Idempotency-Key was sent before with another request."""
+
+    code = "idempotency_key_reused"
+
+
 class AdmissionError(HotsetError):
     """The request was refused for now."""
 
@@ -201,6 +233,12 @@ class TooManyRequestsError(AdmissionError):
     code = "too_many_requests"
 
 
+class TooManyJobsError(AdmissionError):
+    """You have as many jobs, or as many bytes in them, as you may; delete those that you have read."""
+
+    code = "too_many_jobs"
+
+
 class UnavailableError(HotsetError):
     """The service can't serve this now."""
 
@@ -213,6 +251,12 @@ class EngineUnavailableError(UnavailableError):
     """No engine serves this model right now."""
 
     code = "engine_unavailable"
+
+
+class JobsUnavailableError(UnavailableError):
+    """Jobs can't be kept or read right now."""
+
+    code = "jobs_unavailable"
 
 
 class ShuttingDownError(UnavailableError):
@@ -243,6 +287,13 @@ class LoadFailedError(EngineError):
     """The adapter could not be loaded."""
 
     code = "load_failed"
+
+
+class JobAbandonedError(EngineError):
+    """The job was tried as often as it may be, and every try broke off."""
+
+    code = "job_abandoned"
+    retryable = False
 
 
 class RevokedError(EngineError):
@@ -277,6 +328,12 @@ class ApprovalInvalidError(TrustError):
     """No valid approval covers this version."""
 
     code = "approval_invalid"
+
+
+class SealBrokenError(TrustError):
+    """Stored bytes were not sealed under a key of this installation, or were changed since."""
+
+    code = "seal_broken"
 
 
 class OperatorError(HotsetError):

@@ -14,6 +14,8 @@ from hotset.core.errors import InvalidNameError
 TenantId = NewType("TenantId", str)
 KeyId = NewType("KeyId", str)
 RequestId = NewType("RequestId", str)
+#: ``job_`` or ``resp_`` and 32 hex digits.
+JobId = NewType("JobId", str)
 #: The name under which a base version is registered, such as ``smollm2-135m``.
 BaseName = NewType("BaseName", str)
 #: ``sha256:`` and 64 hex digits.

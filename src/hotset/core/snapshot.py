@@ -78,6 +78,8 @@ class RoutingSnapshot:
     homes: Mapping[EngineName, tuple[WorkerId, ...]] = field(default_factory=dict[EngineName, tuple[WorkerId, ...]])
     #: An operator's freeze: no loads, no evictions, no rollouts.
     is_frozen: bool = False
+    #: Of the tenants that may call, those whose requests are never accepted as jobs.
+    without_jobs: frozenset[TenantId] = frozenset()
 
     def pool_of(self, tenant: TenantId, base: Digest) -> PoolName:
         """Return the pool whose workers serve this tenant's requests over this base."""

@@ -19,6 +19,9 @@ from hotset.gateway.plane import Plane
 from hotset.routing.resolve import Resolved
 from hotset.telemetry.request_log import RequestEntry
 
+#: The lane of what is answered later.
+ASYNC_LANE = "async"
+
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Account:
@@ -45,6 +48,10 @@ class Account:
     load_s: float = 0.0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    #: The job that the request was accepted as, or a try of which it is; empty where there is none.
+    job: str = ""
+    #: Whether it was accepted as a job.
+    is_deferred: bool = False
 
     @property
     def queue_s(self) -> float | None:
@@ -68,7 +75,7 @@ class Account:
 def outcome_of(error: HotsetError | None, account: Account) -> Outcome:
     """Return how a request ended that met this error, or None: refused only if nothing of an answer was made."""
     if error is None:
-        return Outcome.COMPLETED
+        return Outcome.ACCEPTED if account.is_deferred else Outcome.COMPLETED
     if account.accepted_at_s is None:
         return Outcome.REFUSED if isinstance(error, RequestError | AdmissionError) else Outcome.FAILED
     says_no = isinstance(error, ContextLengthExceededError | InvalidRequestError | AdmissionError)
@@ -93,10 +100,11 @@ def settle(plane: Plane, account: Account, outcome: Outcome, code: str | None) -
         metrics.queued(account.lane, queue_s or 0.0)
     if account.first_token_at_s is not None and account.body_at_s is not None:
         first_token_s = account.first_token_at_s - account.body_at_s
-        metrics.first_token(caller.key.tenant, first_token_s)
-        if outcome is Outcome.COMPLETED and account.completion_tokens > 1:
-            rest_s = now_s - account.first_token_at_s
-            metrics.per_token(caller.key.tenant, rest_s / (account.completion_tokens - 1))
+        if account.lane != ASYNC_LANE:  # nobody waits for a job's tokens
+            metrics.first_token(caller.key.tenant, first_token_s)
+            if outcome is Outcome.COMPLETED and account.completion_tokens > 1:
+                rest_s = now_s - account.first_token_at_s
+                metrics.per_token(caller.key.tenant, rest_s / (account.completion_tokens - 1))
     bound = account.bound
     adapter = bound.route.adapter if bound is not None else None
     plane.request_log.append(
@@ -122,5 +130,6 @@ def settle(plane: Plane, account: Account, outcome: Outcome, code: str | None) -
             code=code or "",
             budget_ms=account.budget.ms,
             retry_after_ms=account.retry_after_ms,
+            job=account.job,
         )
     )

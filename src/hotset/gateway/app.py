@@ -3,6 +3,7 @@
 Generation requests are the hot path and go straight to an `Exchange`; everything else is a page.
 """
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,6 +19,8 @@ from hotset.core.terms import DEFAULT_TERMS
 from hotset.gateway.body import BodyReader
 from hotset.gateway.endpoints import ENDPOINTS
 from hotset.gateway.exchange import Exchange
+from hotset.gateway.jobs.book import JobBook
+from hotset.gateway.jobs.runner import JobRunner
 from hotset.gateway.outlet import Send
 from hotset.gateway.pages import Pages
 from hotset.gateway.plane import Plane, Salts
@@ -56,6 +59,7 @@ def build_tenant_app(
     request_log: RequestLog,
     cache_salt_secret: bytes,
     new_request_id: Callable[[], RequestId] | None = None,
+    jobs: JobBook | None = None,
 ) -> "TenantApp":
     """Wire the tenant plane.
 
@@ -67,6 +71,7 @@ def build_tenant_app(
         request_log: Where requests are written.
         cache_salt_secret: Key of the HMAC that turns a tenant into its cache salt; at least 16 bytes.
         new_request_id: Where request ids come from, by default `RandomRequestIds`; a client's own is never used.
+        jobs: Keeps the requests that are answered later; None takes none.
     """
     assert len(cache_salt_secret) >= 16, "the salt's secret is too short"
     plane = Plane(
@@ -85,6 +90,7 @@ def build_tenant_app(
         bodies=BodyReader(settings),
         running=Running(),
         salts=Salts(cache_salt_secret),
+        jobs=jobs,
     )
     return TenantApp(plane)
 
@@ -96,6 +102,7 @@ class TenantApp:
         self._plane = plane
         plane.metrics.count_in_flight_by(lambda: plane.in_flight.total)
         self._pages = Pages(plane)
+        self._job_runner = None if plane.jobs is None else JobRunner(plane, plane.jobs)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection's request (or the server's start and stop)."""
@@ -116,8 +123,9 @@ class TenantApp:
 
     @property
     def num_in_flight(self) -> int:
-        """Requests let in and not yet ended."""
-        return self._plane.in_flight.total
+        """Requests let in and not yet ended, and jobs that run."""
+        num_jobs = 0 if self._job_runner is None else self._job_runner.num_running
+        return self._plane.in_flight.total + num_jobs
 
     def apply(self, snapshot: RoutingSnapshot) -> None:
         """Use this snapshot from now on, and stop waiting requests that it no longer allows (I11).
@@ -137,6 +145,8 @@ class TenantApp:
             snapshot.num_gateways,
             plane.clock.monotonic_s(),
         )
+        if self._job_runner is not None:
+            self._job_runner.apply(snapshot)
 
     def cut(self, withdrawal: Withdrawal) -> int:
         """End the running requests that are covered with `RevokedError`, streams with an error event.
@@ -144,23 +154,33 @@ class TenantApp:
         Returns:
             How many there were.
         """
-        return self._plane.running.cut(withdrawal)
+        num_jobs = 0 if self._job_runner is None else self._job_runner.cut(withdrawal)
+        return self._plane.running.cut(withdrawal) + num_jobs
 
     def begin_shutdown(self) -> None:
-        """Refuse new requests and report not ready; what runs goes on."""
+        """Refuse new requests, begin no more jobs and report not ready; what runs goes on."""
         self._plane.is_shutting_down = True
+        if self._job_runner is not None:
+            self._job_runner.begin_shutdown()
 
     def stop_running(self) -> int:
-        """End what still runs with ``shutting_down``; return how many there were."""
-        return self._plane.running.stop_all(ShuttingDownError)
+        """End what still runs with ``shutting_down``; return how many there were. Jobs are handed back."""
+        num_jobs = 0 if self._job_runner is None else self._job_runner.stop_running()
+        return self._plane.running.stop_all(ShuttingDownError) + num_jobs
 
     async def _live(self, receive: Receive, send: Send) -> None:
+        jobs: asyncio.Task[None] | None = None
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
+                if self._job_runner is not None:
+                    jobs = asyncio.create_task(self._job_runner.run(), name="jobs")
                 await send({"type": "lifespan.startup.complete"})
             elif message["type"] == "lifespan.shutdown":
                 self.begin_shutdown()
                 self.stop_running()
+                if self._job_runner is not None and jobs is not None:
+                    await jobs
+                    await self._job_runner.finish()
                 await send({"type": "lifespan.shutdown.complete"})
                 return

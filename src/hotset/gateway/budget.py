@@ -36,6 +36,8 @@ class Budget:
     ms: int | None = None
     #: The value of ``Preference-Applied``; empty where no preference counted.
     applied: bytes = b""
+    #: Whether the client would rather have a late answer later than on this connection.
+    prefers_async: bool = False
 
     def left_ms(self, body_at_s: float, now_s: float) -> int | None:
         """Return the whole milliseconds that are left of it, at least 1; None where there is none.
@@ -65,14 +67,15 @@ def first_token_budget(head: RequestHead, *, is_stream: bool, default_ms: int) -
             asynchronously.
     """
     preferences = _preferences(head.prefer) if head.prefer else {}
-    if is_stream and preferences.get(b"respond-async") in _NO_VALUE:
+    prefers_async = preferences.get(b"respond-async") in _NO_VALUE
+    if is_stream and prefers_async:
         raise InvalidRequestError("A stream is never answered asynchronously: ask for one of the two.", param="prefer")
     if head.first_token_budget is not None:
-        return Budget(_demanded_ms(head.first_token_budget))
+        return Budget(_demanded_ms(head.first_token_budget), prefers_async=prefers_async)
     wait_ms = None if is_stream else _in_range_ms(preferences.get(b"wait", b""), unit_ms=1000)
     if wait_ms is not None:
-        return Budget(wait_ms, b"wait=%d" % (wait_ms // 1000))
-    return Budget(default_ms or None)
+        return Budget(wait_ms, b"wait=%d" % (wait_ms // 1000), prefers_async)
+    return Budget(default_ms or None, prefers_async=prefers_async)
 
 
 def default_budget_ms(snapshot: RoutingSnapshot, caller: Caller, bound: Resolved, settings: GatewaySettings) -> int:

@@ -1,13 +1,14 @@
-"""What differs between the two generation endpoints: how a body is parsed, where a text stands, log-probabilities.
+"""What differs between the generation endpoints: how a body is parsed, where a text stands, log-probabilities.
 
 Source: OpenAI API reference, chat completion and completion objects.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hotset.core.messages import TokenLogprob
 from hotset.gateway.parse import Asked, parse_chat, parse_completion
+from hotset.gateway.responses import parse_response
 from hotset.gateway.settings import GatewaySettings
 
 #: Turns the log-probabilities of one more piece of a choice into that piece's JSON member.
@@ -37,6 +38,8 @@ class Endpoint:
     opening: bytes
     #: Makes a renderer for one choice; it may count along.
     logprobs_of: Callable[[], LogprobsOf]
+    #: Of the job that a request becomes where it is answered later.
+    job_id_prefix: str = "job_"
 
 
 def chat_logprobs(logprobs: tuple[TokenLogprob, ...]) -> dict[str, object]:
@@ -93,8 +96,13 @@ COMPLETION = Endpoint(
     logprobs_of=CompletionLogprobs,
 )
 
+#: Always answered later. What its job keeps is a chat's answer; `gateway.responses` shows it as a response.
+RESPONSES = replace(CHAT, name="responses", path="/v1/responses", parse=parse_response, job_id_prefix="resp_")
+
 #: Path → endpoint.
-ENDPOINTS = {endpoint.path: endpoint for endpoint in (CHAT, COMPLETION)}
+ENDPOINTS = {endpoint.path: endpoint for endpoint in (CHAT, COMPLETION, RESPONSES)}
+#: The same by name, as jobs keep it.
+ENDPOINTS_BY_NAME = {endpoint.name: endpoint for endpoint in ENDPOINTS.values()}
 
 
 def _chat_token(token: TokenLogprob) -> dict[str, object]:

@@ -1,38 +1,38 @@
 """One generation request from its head to its last byte.
 
-Steps: authenticate, let in, read, parse, resolve, submit, relay. Each may end it with an error of the tree; the
-client's departure, the time limit and a withdrawal may end it anywhere between (`watch`). However it ends, it is
-settled once: the ticket ended, the counters given back, one line logged (I8).
+Steps: authenticate, let in, read, parse, resolve, submit, relay; or, in place of the last two, become a job. Each may
+end it with an error of the tree; the client's departure, the time limit and a withdrawal may end it anywhere between
+(`watch`). However it ends, it is settled once: the ticket ended, the counters given back, one line logged (I8).
 """
 
 import asyncio
 import logging
 
 from hotset.admission.outcomes import Outcome
-from hotset.admission.prompt_length import estimated_tokens
 from hotset.core.errors import (
     AdmissionError,
     EngineUnavailableError,
     FirstTokenBudgetExceededError,
     HotsetError,
     ShuttingDownError,
+    TooManyJobsError,
 )
-from hotset.core.ids import engine_name
-from hotset.core.messages import Generate
-from hotset.core.ports import Ticket, Work
+from hotset.core.ports import Ticket
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.gateway.accounting import Account, outcome_of, settle
 from hotset.gateway.authenticate import Caller, Headers, authenticate
 from hotset.gateway.budget import default_budget_ms, first_token_budget
 from hotset.gateway.endpoints import Endpoint
+from hotset.gateway.jobs.door import Door, door_of
 from hotset.gateway.outlet import Outlet, Send
 from hotset.gateway.parse import Asked
 from hotset.gateway.plane import Plane
 from hotset.gateway.problems import answer_of, event_of, problem_of, retry_after_ms_of
 from hotset.gateway.rate_headers import rate_headers
 from hotset.gateway.relay import Relay
-from hotset.gateway.request_head import check_is_json, read_head
+from hotset.gateway.request_head import RequestHead, check_is_json, read_head
 from hotset.gateway.running import RunningRequest
+from hotset.gateway.submitting import submit
 from hotset.gateway.watch import ClientGoneError, Receive, Watch
 from hotset.routing.resolve import Resolved, resolve, stop_reason
 from hotset.telemetry.logs import of_request
@@ -43,7 +43,18 @@ _log = logging.getLogger(__name__)
 class Exchange:
     """One request and its answer; made and run on the request's own task."""
 
-    __slots__ = ("_account", "_endpoint", "_entered", "_outlet", "_plane", "_receive", "_running", "_ticket", "_watch")
+    __slots__ = (
+        "_account",
+        "_door",
+        "_endpoint",
+        "_entered",
+        "_outlet",
+        "_plane",
+        "_receive",
+        "_running",
+        "_ticket",
+        "_watch",
+    )
 
     def __init__(self, plane: Plane, endpoint: Endpoint, receive: Receive, send: Send) -> None:
         self._plane = plane
@@ -52,6 +63,8 @@ class Exchange:
         self._outlet = Outlet(send)
         self._watch = Watch(receive, plane.settings)
         self._ticket: Ticket | None = None
+        #: The way to a job; None where the answer has to come on this connection.
+        self._door: Door | None = None
         self._running: RunningRequest | None = None
         #: Whether `InFlight` counts this request.
         self._entered = False
@@ -83,11 +96,12 @@ class Exchange:
             await self._serve(headers)
         except asyncio.CancelledError:
             if self._watch.taken_back():
-                return self._watch.reason
+                assert self._watch.reason is not None
+                return await self._answer_later(self._watch.reason)
             await self._end_ticket()
             raise
         except (HotsetError, ClientGoneError) as error:
-            return error
+            return await self._answer_later(error)
         except Exception as error:  # noqa: BLE001 - the request's outermost loop: logged, and answered as a 500
             _log.exception("request failed", extra=of_request(self._account.request_id))
             return error
@@ -101,11 +115,7 @@ class Exchange:
         snapshot = plane.snapshot
         caller = authenticate(snapshot, head.authorization, account.began_wall_s)
         self._enter(caller)
-        check_is_json(head)
-        self._watch.await_body()
-        body = await plane.bodies.read(head, self._receive)
-        self._watch.body_arrived()
-        account.body_at_s = plane.clock.monotonic_s()
+        body = await self._read(head)
         asked = self._endpoint.parse(body, plane.settings)
         account.is_stream = asked.stream
         if plane.snapshot is not snapshot:
@@ -116,13 +126,37 @@ class Exchange:
         account.budget = first_token_budget(head, is_stream=asked.stream, default_ms=default_ms)
         self._running = RunningRequest(account.request_id, caller, bound, self._watch)
         plane.running.add(self._running)
-        relay = Relay(plane, self._endpoint, account, asked, self._outlet)
-        relay.open()
+        self._door = door = door_of(plane, self._endpoint, account, asked, head, body)
+        if door is not None and await door.is_taken(self._outlet, at_once=asked.in_background):
+            return
+        relay = Relay(plane, self._endpoint, account, asked)
+        relay.open(self._outlet)
         self._ticket = ticket = await self._submit(caller, asked, bound)
         account.accepted_at_s = plane.clock.monotonic_s()
         account.lane, account.load_s = ticket.lane, ticket.load_seconds
         self._watch_budget()
-        await relay.run(ticket, lambda: self._begin_answer(snapshot))
+        await relay.run(ticket, self._outlet, lambda: self._begin_answer(snapshot))
+
+    async def _read(self, head: RequestHead) -> bytes:
+        check_is_json(head)
+        self._watch.await_body()
+        body = await self._plane.bodies.read(head, self._receive)
+        self._watch.body_arrived()
+        self._account.body_at_s = self._plane.clock.monotonic_s()
+        return body
+
+    async def _answer_later(self, error: Exception) -> Exception | None:
+        """Make a job of a request that comes too late, where its client prefers that; else give its error back."""
+        is_late = isinstance(error, AdmissionError | EngineUnavailableError) and not isinstance(error, TooManyJobsError)
+        if self._door is None or not is_late:
+            return error
+        self._watch.close()  # from here on it ends by itself, and soon
+        try:
+            await self._end_ticket()
+            await self._door.answer(await self._door.accept(), self._outlet)
+        except (HotsetError, ClientGoneError) as refusal:
+            return refusal
+        return None
 
     def _enter(self, caller: Caller) -> None:
         plane = self._plane
@@ -136,31 +170,20 @@ class Exchange:
             meter.enter(self._account.authenticated_at_s)
 
     async def _submit(self, caller: Caller, asked: Asked, bound: Resolved) -> Ticket:
-        plane, account = self._plane, self._account
-        agent = plane.agents.get(bound.route.base)
-        if agent is None:
-            raise EngineUnavailableError
-        request_id, tenant = account.request_id, caller.key.tenant
-        generate = Generate(
-            request_id=request_id,
-            engine_name=engine_name(bound.route),
-            cache_salt=plane.salts.of(tenant),
-            sampling=asked.sampling,
-            messages=asked.messages,
-            prompts=asked.prompts,
-            n=asked.n,
-        )
+        plane, account, running = self._plane, self._account, self._running
         assert account.body_at_s is not None
-        now_s = plane.clock.monotonic_s()
-        if account.meter.is_bound:
-            account.meter.expect(estimated_tokens(generate), now_s)
-        left_ms = account.budget.left_ms(account.body_at_s, now_s)
+        assert running is not None
+        left_ms = account.budget.left_ms(account.body_at_s, plane.clock.monotonic_s())
+        budget_ms = left_ms if self._door is None else self._door.budget_ms(left_ms)
+        running.is_queued = True
         try:
-            return await agent.submit(Work(request_id, tenant, caller.key.key, bound.route, generate, left_ms))
+            return await submit(plane, account, caller, asked, bound, budget_ms=budget_ms)
         except AdmissionError as error:
             if left_ms is None or not self._outlet.has_begun:
                 raise
             raise FirstTokenBudgetExceededError(retry_after_ms=error.retry_after_ms) from error
+        finally:
+            running.is_queued = False
 
     def _watch_budget(self) -> None:
         """The agent kept what it could foresee within the budget; what the engine then does is seen here."""

@@ -1,4 +1,4 @@
-"""The small pages of the tenant plane: a key's models, health, readiness, and the answer to anything else.
+"""The small pages of the tenant plane: models, jobs, health, readiness, and the answer to anything else.
 
 The models a key sees are those it may call, by the same functions of `routing`.
 """
@@ -10,8 +10,9 @@ import msgspec
 
 from hotset.core.errors import HotsetError, MethodNotAllowedError, RouteNotFoundError
 from hotset.core.ids import RequestId
-from hotset.gateway.authenticate import Headers, authenticate
+from hotset.gateway.authenticate import Caller, Headers, authenticate
 from hotset.gateway.endpoints import ENDPOINTS
+from hotset.gateway.jobs.pages import JobPages
 from hotset.gateway.outlet import HeaderList, Outlet, Send
 from hotset.gateway.plane import Plane
 from hotset.gateway.problems import answer_of, problem_of
@@ -46,6 +47,7 @@ class Pages:
 
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
+        self._jobs = JobPages(plane)
         self._by_path: dict[str, Callable[[], Page]] = {"/healthz": _health, "/readyz": self._readiness}
 
     async def answer(self, method: str, path: str, headers: Headers, send: Send) -> None:
@@ -53,11 +55,16 @@ class Pages:
         request_id = self._plane.new_request_id()
         outlet = Outlet(send)
         try:
-            status, body = self._page(method, path, headers)
+            own_headers: HeaderList = []
+            if self._jobs.covers(path):
+                status, body, own_headers = await self._jobs.page(method, path, self._caller(headers).key)
+            else:
+                status, body = self._page(method, path, headers)
             answer_headers: HeaderList = [
                 (b"content-type", b"application/json"),
                 (b"cache-control", b"no-store"),
                 (b"x-request-id", request_id.encode()),
+                *own_headers,
             ]
         except HotsetError as error:
             status, answer_headers, body = self._problem(error, request_id, path)
@@ -79,10 +86,12 @@ class Pages:
         page = self._by_path.get(path)
         return page() if page is not None else (200, self._models(path, headers))
 
-    def _models(self, path: str, headers: Headers) -> bytes:
+    def _caller(self, headers: Headers) -> Caller:
         plane = self._plane
-        snapshot = plane.snapshot
-        caller = authenticate(snapshot, read_head(headers).authorization, plane.clock.wall_s())
+        return authenticate(plane.snapshot, read_head(headers).authorization, plane.clock.wall_s())
+
+    def _models(self, path: str, headers: Headers) -> bytes:
+        snapshot, caller = self._plane.snapshot, self._caller(headers)
         if path != _MODELS:
             return _encode(self._model_page(resolve(snapshot, caller.key, path[len(_MODELS) + 1 :]), caller.key.tenant))
         pages = [self._model_page(model, caller.key.tenant) for model in visible_models(snapshot, caller.key)]
@@ -113,8 +122,13 @@ class Pages:
         self._plane.metrics.page_refused(error.code)
         status, headers, body = answer_of(error, problem_of(error, request_id))
         if isinstance(error, MethodNotAllowedError):
-            headers.append((b"allow", b"POST" if path in ENDPOINTS else b"GET, HEAD"))
+            headers.append((b"allow", self._allowed(path)))
         return status, headers, body
+
+    def _allowed(self, path: str) -> bytes:
+        if self._jobs.covers(path):
+            return self._jobs.allowed(path)
+        return b"POST" if path in ENDPOINTS else b"GET, HEAD"
 
 
 def _health() -> Page:

@@ -24,7 +24,7 @@ _NAME_CHARS_MAX = 64
 _decode_chat = msgspec.json.Decoder(ChatBody).decode
 _decode_completion = msgspec.json.Decoder(CompletionBody).decode
 
-_Body = TypeVar("_Body", bound=SharedBody)
+_Body = TypeVar("_Body", bound=msgspec.Struct)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,8 @@ class Asked:
     num_choices: int
     messages: tuple[Message, ...] | None = None
     prompts: tuple[str | tuple[int, ...], ...] | None = None
+    #: The client wants a job and no answer on this connection.
+    in_background: bool = False
 
 
 def parse_chat(body: bytes, settings: GatewaySettings) -> Asked:
@@ -49,11 +51,11 @@ def parse_chat(body: bytes, settings: GatewaySettings) -> Asked:
         InvalidRequestError: not JSON, a missing field, a wrong type or a value out of range.
         UnsupportedParameterError: a field that is not served, or one that appears twice.
     """
-    chat = _decode(_decode_chat, body)
+    chat = decode_body(_decode_chat, body)
     num_keys = _num_keys(chat) + (chat.response_format is not None)
     for message in chat.messages:
         num_keys += _num_message_keys(message)
-    _refuse_doubles(body, num_keys)
+    _refuse_doubles_at(body, num_keys)
     if len(chat.messages) > settings.messages_max:
         raise InvalidRequestError(f"At most {settings.messages_max} messages are taken.", param="messages")
     n = _samples(chat.n, 1, settings)
@@ -75,8 +77,8 @@ def parse_completion(body: bytes, settings: GatewaySettings) -> Asked:
         InvalidRequestError: not JSON, a missing field, a wrong type or a value out of range.
         UnsupportedParameterError: a field that is not served, or one that appears twice.
     """
-    asked = _decode(_decode_completion, body)
-    _refuse_doubles(body, _num_keys(asked))
+    asked = decode_body(_decode_completion, body)
+    _refuse_doubles_at(body, _num_keys(asked))
     if asked.echo:
         raise UnsupportedParameterError("'echo' is not supported.", param="echo")
     prompts = _prompts(asked.prompt, settings)
@@ -92,7 +94,13 @@ def parse_completion(body: bytes, settings: GatewaySettings) -> Asked:
     )
 
 
-def _decode(decode: Callable[[bytes], _Body], body: bytes) -> _Body:
+def decode_body(decode: Callable[[bytes], _Body], body: bytes) -> _Body:
+    """Decode a body into its struct.
+
+    Raises:
+        InvalidRequestError: not JSON, a missing field, a wrong type or a value out of range.
+        UnsupportedParameterError: a field that is not served.
+    """
     try:
         return decode(body)
     except msgspec.ValidationError as error:
@@ -143,14 +151,23 @@ def _num_message_keys(message: ChatMessage) -> int:
     return _num_set(message) + (0 if isinstance(message.content, str) else 2 * len(message.content))
 
 
-def _refuse_doubles(body: bytes, num_keys: int) -> None:
-    """Refuse a key that appears twice in one object.
+def _refuse_doubles_at(body: bytes, num_keys: int) -> None:
+    """Refuse a key that appears twice in one object, quickly where so many keys were decoded.
 
     Each key of the JSON text ends in a quote and a colon; without blanks between, there are at least as many
     ``":`` as keys. As many as distinct keys were decoded means that none came twice.
     """
     if body.count(b'":') == num_keys and b" :" not in body and not _has_line_before_colon(body):
         return
+    refuse_doubles(body)
+
+
+def refuse_doubles(body: bytes) -> None:
+    """Refuse a key that appears twice in one object, by the exact and slow search.
+
+    Raises:
+        UnsupportedParameterError: one does.
+    """
     json.loads(body, object_pairs_hook=_refuse_double)
 
 

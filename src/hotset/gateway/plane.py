@@ -12,6 +12,7 @@ from hotset.core.ids import Digest, RequestId, TenantId
 from hotset.core.ports import Agent
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.gateway.body import BodyReader
+from hotset.gateway.jobs.book import JobBook
 from hotset.gateway.running import Running
 from hotset.gateway.settings import GatewaySettings
 from hotset.telemetry.metrics import Metrics
@@ -37,6 +38,8 @@ class Plane:
     #: Replaced whole by one assignment.
     snapshot: RoutingSnapshot = field(default_factory=RoutingSnapshot)
     is_shutting_down: bool = False
+    #: None where requests are never answered later.
+    jobs: JobBook | None = None
 
 
 class Salts:

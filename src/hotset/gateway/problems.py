@@ -24,11 +24,15 @@ STATUSES: Mapping[type[HotsetError], int] = {
     errors.ContextLengthExceededError: 400,
     errors.UnauthenticatedError: 401,
     errors.PermissionDeniedError: 403,
+    errors.JobsForbiddenError: 403,
     errors.RevokedError: 403,
     errors.RouteNotFoundError: 404,
     errors.ModelNotFoundError: 404,
+    errors.JobNotFoundError: 404,
     errors.MethodNotAllowedError: 405,
     errors.RequestTimeoutError: 408,
+    errors.IdempotencyKeyReusedError: 409,
+    errors.JobExpiredError: 410,
     errors.RequestTooLargeError: 413,
     errors.SlotsFullError: 429,
     errors.LoadRateExceededError: 429,
@@ -38,9 +42,12 @@ STATUSES: Mapping[type[HotsetError], int] = {
     errors.RequestRateExceededError: 429,
     errors.TokenRateExceededError: 429,
     errors.TooManyRequestsError: 429,
+    errors.TooManyJobsError: 429,
     errors.EngineFailedError: 502,
+    errors.JobAbandonedError: 502,
     errors.LoadFailedError: 503,
     errors.EngineUnavailableError: 503,
+    errors.JobsUnavailableError: 503,
     errors.ShuttingDownError: 503,
     errors.EngineTimeoutError: 504,
 }
@@ -52,6 +59,8 @@ _TITLES = {
     404: "Not found",
     405: "Method not allowed",
     408: "Request timeout",
+    409: "Conflict",
+    410: "Gone",
     413: "Request too large",
     429: "Too many requests",
     500: "Internal error",
@@ -138,6 +147,11 @@ def problem_of(error: BaseException, request_id: RequestId) -> Problem:
         error=ErrorObject(message=message, type=_openai_type(status), param=param, code=code),
         retry_after_ms=retry_after_ms_of(error),
     )
+
+
+def error_object(error: BaseException) -> ErrorObject:
+    """Return what a client is told of an error that a job ended with."""
+    return problem_of(error, RequestId("")).error
 
 
 def answer_of(

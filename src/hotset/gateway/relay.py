@@ -25,37 +25,30 @@ Begin = Callable[[], None]
 class Relay:
     """Relays one request's answer."""
 
-    __slots__ = ("_account", "_asked", "_endpoint", "_outlet", "_plane")
+    __slots__ = ("_account", "_asked", "_endpoint", "_plane")
 
-    def __init__(
-        self,
-        plane: Plane,
-        endpoint: Endpoint,
-        account: Account,
-        asked: Asked,
-        outlet: Outlet,
-    ) -> None:
+    def __init__(self, plane: Plane, endpoint: Endpoint, account: Account, asked: Asked) -> None:
         self._plane = plane
         self._endpoint = endpoint
         self._account = account
         self._asked = asked
-        self._outlet = outlet
 
-    def open(self) -> None:
+    def open(self, outlet: Outlet) -> None:
         """Keep a stream alive from now on, whether its request runs or waits: a refusal at once comes before that."""
         settings = self._plane.settings
         if self._asked.stream:
-            self._outlet.stream(
+            outlet.stream(
                 lambda: self._headers(b"text/event-stream; charset=utf-8"),
                 keepalive_after_s=settings.keepalive_after_s,
                 every_s=settings.keepalive_every_s,
             )
 
-    async def run(self, ticket: Ticket, begin: Begin) -> None:
+    async def run(self, ticket: Ticket, outlet: Outlet, begin: Begin) -> None:
         """Relay until the last event.
 
         Args:
             ticket: The accepted request's.
+            outlet: Where the answer goes.
             begin: Called once, when the first piece is there and none was sent; may refuse to go on.
 
         Raises:
@@ -63,11 +56,21 @@ class Relay:
             ClientGoneError: the connection is closed.
         """
         if self._asked.stream:
-            await self._stream(ticket, begin)
+            await self._stream(ticket, outlet, begin)
         else:
-            await self._whole(ticket, begin)
+            body = await self.gather(ticket, begin)
+            await outlet.answer(200, self._headers(b"application/json"), body)
 
-    async def _whole(self, ticket: Ticket, begin: Begin) -> None:
+    async def gather(self, ticket: Ticket, begin: Begin) -> bytes:
+        """Return the whole answer's JSON, once the last event has come.
+
+        Args:
+            ticket: The accepted request's.
+            begin: Called once, when the first piece is there; may refuse to go on.
+
+        Raises:
+            HotsetError: what the engine's `Failed` stands for, or what `begin` raised.
+        """
         account, asked = self._account, self._asked
         answer = WholeAnswer(asked.num_choices, with_logprobs=asked.sampling.logprobs is not None)
         is_first, last = True, None
@@ -78,7 +81,7 @@ class Relay:
                 is_first = False
         if isinstance(last, Failed):
             raise engine_error(last.code, last.message, last.param)
-        body = answer.body(
+        return answer.body(
             self._endpoint,
             answer_id=self._answer_id,
             created=int(account.began_wall_s),
@@ -86,10 +89,9 @@ class Relay:
             prompt_tokens=account.prompt_tokens,
             completion_tokens=account.completion_tokens,
         )
-        await self._outlet.answer(200, self._headers(b"application/json"), body)
 
-    async def _stream(self, ticket: Ticket, begin: Begin) -> None:
-        account, asked, outlet = self._account, self._asked, self._outlet
+    async def _stream(self, ticket: Ticket, outlet: Outlet, begin: Begin) -> None:
+        account, asked = self._account, self._asked
         chunks = Chunks(
             self._endpoint,
             answer_id=self._answer_id,

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from hotset.core.errors import InvalidRequestError, UnauthenticatedError
 
 _JSON = b"application/json"
+#: Headers that may come once, and where they are kept.
+_SINGLE = {b"hotset-first-token-budget-ms": "first_token_budget", b"idempotency-key": "idempotency_key"}
 
 
 @dataclass(slots=True)
@@ -21,6 +23,8 @@ class RequestHead:
     first_token_budget: bytes | None = None
     #: Every ``Prefer`` header, in order.
     prefer: list[bytes] = field(default_factory=list[bytes])
+    #: None where there is none; empty where there are several, of which none counts.
+    idempotency_key: bytes | None = None
 
 
 def read_head(headers: list[tuple[bytes, bytes]]) -> RequestHead:
@@ -46,8 +50,8 @@ def read_head(headers: list[tuple[bytes, bytes]]) -> RequestHead:
             head.content_encoding = value
         elif name == b"prefer":
             head.prefer.append(value)
-        elif name == b"hotset-first-token-budget-ms":
-            head.first_token_budget = value if head.first_token_budget is None else b""
+        elif name in _SINGLE:
+            setattr(head, _SINGLE[name], value if getattr(head, _SINGLE[name]) is None else b"")
     return head
 
 

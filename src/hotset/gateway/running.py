@@ -5,14 +5,22 @@ A new snapshot stops those that wait and may no longer start. It cuts nothing th
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from hotset.core.errors import HotsetError, RevokedError
 from hotset.core.ids import RequestId
 from hotset.core.ports import Withdrawal
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.gateway.authenticate import Caller
-from hotset.gateway.watch import Watch
 from hotset.routing.resolve import Resolved, stop_reason
+
+
+class Interruptible(Protocol):
+    """What can end a request's task."""
+
+    def interrupt(self, reason: HotsetError) -> None:
+        """End it for this reason, unless it was interrupted or has ended."""
+        ...
 
 
 @dataclass(slots=True, eq=False)
@@ -22,9 +30,11 @@ class RunningRequest:
     request_id: RequestId
     caller: Caller
     bound: Resolved
-    watch: Watch
+    watch: Interruptible
     #: Whether no piece of the answer has come yet.
     is_waiting: bool = field(default=True)
+    #: Whether it waits for a slot or for a place in an engine.
+    is_queued: bool = field(default=False)
 
 
 class Running:
@@ -35,6 +45,11 @@ class Running:
 
     def __len__(self) -> int:
         return len(self._requests)
+
+    @property
+    def num_queued(self) -> int:
+        """How many wait for a slot or for a place in an engine."""
+        return sum(request.is_queued for request in self._requests.values())
 
     def add(self, request: RunningRequest) -> None:
         """Take a request in; `remove` must follow."""

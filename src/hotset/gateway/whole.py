@@ -55,7 +55,7 @@ class WholeAnswer:
 
     def _choice(self, endpoint: Endpoint, index: int) -> bytes:
         text = json_text("".join(self._texts[index]))
-        if endpoint is CHAT:
+        if endpoint.object == CHAT.object:
             member = b'"message":{"role":"assistant","content":' + text + b',"refusal":null}'
         else:
             member = b'"text":' + text

@@ -50,10 +50,8 @@ def resolve(snapshot: RoutingSnapshot, key: KeyEntry, model: str) -> Resolved:
     Raises:
         ModelNotFoundError: the name stands for nothing that this key may call.
     """
-    alias_text, at, number_text = model.rpartition("@")
-    if not at:
-        alias_text = model
-    alias = Alias(alias_text)
+    _, at, number_text = model.rpartition("@")
+    alias = alias_of(model)
     entry = snapshot.aliases.get((key.tenant, alias)) if len(model) <= _MODEL_CHARS_MAX else None
     if entry is None or (key.aliases is not None and alias not in key.aliases):
         raise ModelNotFoundError
@@ -61,6 +59,12 @@ def resolve(snapshot: RoutingSnapshot, key: KeyEntry, model: str) -> Resolved:
     if route is None:
         raise ModelNotFoundError
     return _resolved(entry, route, model)
+
+
+def alias_of(model: str) -> Alias:
+    """Return the alias in a model's name, which may be followed by ``@N``."""
+    alias, at, _ = model.rpartition("@")
+    return Alias(alias if at else model)
 
 
 def visible_models(snapshot: RoutingSnapshot, key: KeyEntry) -> Iterator[Resolved]:

@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, create_engine, event
-from sqlalchemy.exc import DatabaseError, OperationalError
+from sqlalchemy.exc import DatabaseError, OperationalError, SQLAlchemyError
 
 from hotset.core.errors import ConfigError
 from hotset.storage.catalogue import Catalogue
 from hotset.storage.migrations import upgrade
 
 _BUSY_TIMEOUT_MS = 10_000
+
+#: What a transaction raises where the database can't carry it out: locked, full, unreadable, gone.
+DatabaseFailedError = SQLAlchemyError
 
 
 class Database:

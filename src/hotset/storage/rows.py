@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from hotset.admission.job_life import JobLife
 from hotset.core.base import BaseVersion
 from hotset.core.fleet import DEFAULT_POOL, PoolKind, WorkerFacts, WorkerState
-from hotset.core.ids import AdapterId, Alias, Digest, KeyId, PoolName, TenantId, VersionRef
+from hotset.core.ids import AdapterId, Alias, Digest, JobId, KeyId, PoolName, TenantId, VersionRef
 from hotset.core.quotas import DEFAULT_QUOTA, Quota
 from hotset.core.terms import DEFAULT_TERMS, Terms
 from hotset.core.versions import Approval, Manifest, VersionRecord
@@ -31,6 +32,8 @@ class TenantRow:
     created_at_s: float
     quota: Quota = DEFAULT_QUOTA
     terms: Terms = DEFAULT_TERMS
+    #: Whether its requests may be accepted as jobs.
+    allows_jobs: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,3 +179,24 @@ class AuditRow:
     subject: str
     details_json: str
     hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """A job without what was asked and answered."""
+
+    job: JobId
+    tenant: TenantId
+    key: KeyId
+    #: Under which snapshots know the key.
+    key_sha256: str
+    #: As the client wrote it: ``alias`` or ``alias@N``.
+    model: str
+    #: Name of the endpoint that it came in by.
+    endpoint: str
+    created_at_s: float
+    life: JobLife
+    #: Of the error that it ended with.
+    code: str | None = None
+    #: Of body and result, as sealed.
+    num_bytes: int = 0

@@ -3,7 +3,8 @@
 What was published never changes: triggers refuse an UPDATE or DELETE of versions, version_files, approvals,
 proofs, version_history, purges, bans and audit. A version's state lives in version_states, beside its history.
 Times are wall-clock seconds. `*_fold` columns hold a name in lower case, so that two names that differ in case
-alone can't both exist. Columns that end in `_json` hold msgspec's JSON of a core value.
+alone can't both exist. Columns that end in `_json` hold msgspec's JSON of a core value. A job that has ended never
+changes until its row goes.
 """
 
 from typing import Any
@@ -13,7 +14,9 @@ from sqlalchemy import (
     Float,
     ForeignKey,
     ForeignKeyConstraint,
+    Index,
     Integer,
+    LargeBinary,
     MetaData,
     Table,
     Text,
@@ -69,6 +72,7 @@ TENANTS = Table(
     Column("limit_slots", Integer),
     Column("loads_per_minute", Float),
     *_terms_columns(),
+    Column("allows_jobs", Integer, nullable=False, server_default="1"),
 )
 
 KEYS = Table(
@@ -238,4 +242,32 @@ WORKERS = Table(
 
 HOMES = Table(
     "homes", METADATA, Column("version", Text, primary_key=True), Column("workers_json", Text, nullable=False)
+)
+
+JOBS = Table(
+    "jobs",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("tenant", Text, ForeignKey("tenants.tenant"), nullable=False),
+    Column("key", Text, nullable=False),
+    Column("key_sha256", Text, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("endpoint", Text, nullable=False),
+    Column("idempotency_sha256", Text),
+    Column("created_at_s", Float, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("fence", Integer, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("not_before_s", Float, nullable=False),
+    Column("lease_until_s", Float),
+    Column("expires_at_s", Float, nullable=False),
+    Column("ended_at_s", Float),
+    Column("code", Text),
+    Column("num_bytes", Integer, nullable=False),
+    Column("sealed_body", LargeBinary, nullable=False),
+    Column("sealed_result", LargeBinary),
+    UniqueConstraint("tenant", "idempotency_sha256"),
+    Index("ix_jobs_state", "state", "not_before_s"),
+    Index("ix_jobs_tenant", "tenant", "created_at_s"),
+    Index("ix_jobs_expires", "expires_at_s"),
 )

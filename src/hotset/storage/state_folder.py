@@ -5,7 +5,8 @@
     hotset.db      metadata and audit log        lock           held by the process that runs here
     blobs/         the trusted store             staging/       uploads and versions being proved
     worker/        the agent's local store       run/           sockets
-    trust/         reviewer.pem (private key), reviewers/*.pem (public keys whose approvals count)
+    trust/         reviewer.pem (private key), reviewers/*.pem (public keys whose approvals count),
+                   job-keys/N.key (jobs are sealed under the highest N; the others open what they sealed)
     secrets/       cache-salt.key                logs/          request log
 
 Every folder is 0700 and every secret 0600. `initialise` may be cut short anywhere and run again.
@@ -31,6 +32,7 @@ from cryptography.hazmat.primitives.serialization import (
 from hotset.core.errors import ConfigError, StateLockedError
 from hotset.registry.approval import reviewer_key_id
 from hotset.storage.durable import make_private_folder, write_durably
+from hotset.storage.sealing import KEY_BYTES
 
 _SALT_BYTES = 32
 
@@ -51,6 +53,7 @@ class StateFolder:
         self._lock = self.path / "lock"
         self._private_key = self.trust / "reviewer.pem"
         self._public_keys = self.trust / "reviewers"
+        self._job_keys = self.trust / "job-keys"
         self._salt = self.secrets / "cache-salt.key"
 
     @property
@@ -59,7 +62,7 @@ class StateFolder:
         return self.run / "admin.sock"
 
     def initialise(self) -> None:
-        """Make what is missing: folders, the reviewer's key pair, the cache-salt key. Call it under the lock."""
+        """Make what is missing: folders, the reviewer's key pair, keys of salts and jobs. Call it under the lock."""
         for folder in self._folders():
             make_private_folder(folder)
         if not self._private_key.exists():
@@ -70,6 +73,8 @@ class StateFolder:
             write_durably(self._private_key, _private_pem(key))
         if not self._salt.exists():
             write_durably(self._salt, secrets.token_bytes(_SALT_BYTES))
+        if not any(self._job_keys.glob("*.key")):
+            write_durably(self._job_keys / "1.key", secrets.token_bytes(KEY_BYTES))
 
     @contextmanager
     def locked(self) -> Generator[None]:
@@ -133,12 +138,24 @@ class StateFolder:
             raise ConfigError(f"{self._salt} holds {len(key)} bytes; expected {_SALT_BYTES}.")
         return key
 
+    def job_keys(self) -> list[bytes]:
+        """Return the keys under which jobs are sealed, oldest first; the last one seals.
+
+        Raises:
+            ConfigError: a file is not named by a number, holds no key of the right length, or there is none.
+        """
+        paths = list(self._job_keys.glob("*.key"))
+        odd = [path for path in paths if not path.stem.isdecimal() or len(path.read_bytes()) != KEY_BYTES]
+        if odd or not paths:
+            raise ConfigError(f"{odd[0] if odd else self._job_keys} is no N.key of {KEY_BYTES} bytes.")
+        return [path.read_bytes() for path in sorted(paths, key=lambda path: int(path.stem))]
+
     def _public_key_path(self, key: Ed25519PublicKey) -> Path:
         return self._public_keys / f"{reviewer_key_id(key).partition(':')[2]}.pem"
 
     def _folders(self) -> tuple[Path, ...]:
         own = (self.blobs, self.staging, self.worker, self.run, self.trust, self.logs, self.secrets)
-        return (self.path, *own, self._public_keys)
+        return (self.path, *own, self._public_keys, self._job_keys)
 
     def _locked_by(self, handle: int) -> str:
         pid = os.pread(handle, 32, 0).decode("ascii", "replace").strip() or "unknown"

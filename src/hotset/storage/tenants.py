@@ -42,6 +42,10 @@ class Tenants:
         """Give the tenant these terms in place of the ones it has."""
         self._connection.execute(update(TENANTS).where(TENANTS.c.tenant == tenant).values(**asdict(terms)))
 
+    def allow_jobs(self, tenant: TenantId, *, allowed: bool) -> None:
+        """Let the tenant's requests be accepted as jobs, or not."""
+        self._connection.execute(update(TENANTS).where(TENANTS.c.tenant == tenant).values(allows_jobs=int(allowed)))
+
     def get(self, tenant: TenantId) -> TenantRow | None:
         """Return the tenant, in whatever state."""
         row = self._connection.execute(select(TENANTS).where(TENANTS.c.tenant == tenant)).one_or_none()
@@ -170,7 +174,7 @@ class Grants:
 
 def _tenant(row: Row[tuple[object, ...]]) -> TenantRow:
     quota = Quota(row.reserve_slots, row.limit_slots, row.loads_per_minute)
-    return TenantRow(TenantId(row.tenant), row.state, row.created_at_s, quota, _terms(row))
+    return TenantRow(TenantId(row.tenant), row.state, row.created_at_s, quota, _terms(row), bool(row.allows_jobs))
 
 
 def _key(row: Row[tuple[object, ...]]) -> KeyRow:

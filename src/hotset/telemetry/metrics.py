@@ -4,7 +4,7 @@ Labels are bounded: tenants are those of the snapshot up to a limit, lanes, outc
 come from closed sets. A tenant that leaves the snapshot takes its series with it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import Metric
@@ -54,6 +54,10 @@ class Metrics(Collector):
         self._worst = GaugeTable(names.WORST_TENANT)
         self._tokens = CounterTable(names.TOKENS)
         self._log_dropped = CounterTable(names.LOG_DROPPED)
+        self._jobs = GaugeTable(names.JOBS)
+        self._jobs_accepted = CounterTable(names.JOBS_ACCEPTED)
+        self._job_attempts = CounterTable(names.JOB_ATTEMPTS)
+        self._job_duration = HistogramTable(names.JOB_DURATION)
         self._build = GaugeTable(names.BUILD)
         self._build.set(1, (__version__,))
         #: What `top` shows of the last minute.
@@ -137,6 +141,25 @@ class Metrics(Collector):
         self._evictions.add((_bounded(cause, self._evictions.values, 0), self._shown(victim) if victim else "none"))
         self.recent["evictions"].add(self._clock.monotonic_s())
 
+    def jobs_kept(self, counts: Mapping[str, int]) -> None:
+        """Take in how many jobs are kept in each state; a state that is not in it has none."""
+        for labels in list(self._jobs.values):
+            self._jobs.set(0, labels)
+        for state, count in counts.items():
+            self._jobs.set(count, (state,))
+
+    def job_accepted(self) -> None:
+        """Count one request that was accepted as a job."""
+        self._jobs_accepted.add(())
+
+    def job_tried(self, outcome: str) -> None:
+        """Count one try of a job, by how it ended."""
+        self._job_attempts.add((outcome,))
+
+    def job_ended(self, state: str, seconds: float) -> None:
+        """Record a job's end, so many seconds after it was accepted."""
+        self._job_duration.observe(seconds, (state,))
+
     def log_lines_dropped(self, count: int) -> None:
         """Count lost lines of the request log; called from its writing thread too."""
         self._log_dropped.add((), count)
@@ -167,6 +190,10 @@ class Metrics(Collector):
             self._worst,
             self._tokens,
             self._log_dropped,
+            self._jobs,
+            self._jobs_accepted,
+            self._job_attempts,
+            self._job_duration,
             self._build,
         ):
             yield from table.families()

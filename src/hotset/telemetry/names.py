@@ -24,6 +24,7 @@ class MetricName(NamedTuple):
 
 _WAITS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _LOADS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_JOBS_S = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0)
 
 REQUESTS = MetricName(
     "hotset_requests", "counter", "Requests that ended, by how and in which lane.", ("outcome", "lane")
@@ -131,6 +132,22 @@ TOKENS = MetricName("hotset_tokens", "counter", "Tokens by tenant and type (prom
 LOG_DROPPED = MetricName(
     "hotset_request_log_dropped", "counter", "Request-log lines lost because the disk could not keep up."
 )
+JOBS = MetricName("hotset_jobs", "gauge", "Jobs that are kept, by state.", ("state",))
+JOBS_ACCEPTED = MetricName("hotset_jobs_accepted", "counter", "Requests accepted as jobs.")
+JOB_ATTEMPTS = MetricName(
+    "hotset_job_attempts",
+    "counter",
+    "Tries of jobs, by how they ended: completed, postpone (it has to wait), break (another try may go well), fail, "
+    "lost (cancelled, or taken over by another gateway).",
+    ("outcome",),
+)
+JOB_DURATION = MetricName(
+    "hotset_job_duration_seconds",
+    "histogram",
+    "From a job's acceptance to its end, by how it ended: completed, failed, cancelled, expired.",
+    ("state",),
+    _JOBS_S,
+)
 BUILD = MetricName("hotset_build_info", "gauge", "1, with the version as label.", ("version",))
 
 METRICS: tuple[MetricName, ...] = (
@@ -157,6 +174,10 @@ METRICS: tuple[MetricName, ...] = (
     WORST_TENANT,
     TOKENS,
     LOG_DROPPED,
+    JOBS,
+    JOBS_ACCEPTED,
+    JOB_ATTEMPTS,
+    JOB_DURATION,
     BUILD,
 )
 

@@ -41,10 +41,10 @@ class RequestEntry(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     #: Digest of the base version.
     base: str
-    #: ``chat`` or ``completions``.
+    #: ``chat``, ``completions`` or ``responses``.
     endpoint: str
     stream: bool
-    #: ``hot``, ``loading``, or empty where none was decided.
+    #: ``hot``, ``loading``, ``async`` where it is answered later, or empty where none was decided.
     lane: str
     prompt_tokens: int
     completion_tokens: int
@@ -59,6 +59,8 @@ class RequestEntry(msgspec.Struct, frozen=True, kw_only=True):
     budget_ms: int | None = None
     #: Milliseconds after which the client was told to come back; null where it was not.
     retry_after_ms: int | None = None
+    #: The job that the request was accepted as, or a try of which it is; empty where there is none.
+    job: str = ""
 
 
 class RequestLog:

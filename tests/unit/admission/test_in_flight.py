@@ -63,5 +63,5 @@ def test_any_sequence_keeps_the_totals(steps: list[tuple[TenantId, bool]]) -> No
         assert all(counts.of(name) == count for name, count in model.items())
 
 
-def test_outcomes_are_four_words() -> None:
-    assert [outcome.value for outcome in Outcome] == ["completed", "cancelled", "refused", "failed"]
+def test_outcomes_are_five_words() -> None:
+    assert [outcome.value for outcome in Outcome] == ["completed", "cancelled", "refused", "accepted", "failed"]

@@ -69,7 +69,7 @@ WAITS = [
 @pytest.mark.parametrize(("values", "seconds"), WAITS)
 def test_a_wait_that_can_be_read_counts_and_is_answered(values: tuple[bytes, ...], seconds: int) -> None:
     budget = first_token_budget(prefer(*values), is_stream=False, default_ms=9)
-    assert budget == Budget(seconds * 1000, b"wait=%d" % seconds)
+    assert budget == Budget(seconds * 1000, b"wait=%d" % seconds, prefers_async=values[0].startswith(b"respond"))
 
 
 NO_WAITS = [
@@ -85,7 +85,7 @@ NO_WAITS = [
         b'x="a, wait=5',
         b"wait==5",
     ),
-    *(b"wait=x, wait=5", b"return=representation", b"respond-async", b'\\, "', b"wait=" + b"9" * 30_000),
+    *(b"wait=x, wait=5", b"return=representation", b"respond-asynchronously", b'\\, "', b"wait=" + b"9" * 30_000),
 ]
 
 
@@ -93,6 +93,16 @@ NO_WAITS = [
 def test_a_wait_that_can_not_be_read_is_passed_over(value: bytes) -> None:
     assert first_token_budget(prefer(value), is_stream=False, default_ms=0) == NO_BUDGET
     assert first_token_budget(prefer(value), is_stream=False, default_ms=9) == Budget(9)
+
+
+@pytest.mark.parametrize(
+    ("value", "prefers"),
+    [(b"respond-async", True), (b'Respond-Async=""', True), (b"respond-async=no", False), (b"x; respond-async", False)],
+)
+def test_an_answer_later_may_be_preferred(value: bytes, *, prefers: bool) -> None:
+    assert first_token_budget(prefer(value), is_stream=False, default_ms=0).prefers_async is prefers
+    own = head_of((b"prefer", value), (OWN, b"70"))
+    assert first_token_budget(own, is_stream=False, default_ms=0) == Budget(70, prefers_async=prefers)
 
 
 def test_its_own_header_goes_before_the_preference_which_is_then_not_applied() -> None:

@@ -7,6 +7,7 @@ from typing import Literal
 
 import pytest
 
+from hotset.core.clock import SystemClock
 from hotset.core.errors import EngineUnavailableError, LoadFailedError
 from hotset.core.ids import EngineName, RequestId
 from hotset.core.messages import (
@@ -21,8 +22,11 @@ from hotset.core.messages import (
     Score,
     Started,
 )
+from hotset.engines.fake.engine import FakeSettings
+from hotset.engines.fake.inline import InlineEngine
 from hotset.engines.fake.profiles import ProfileName
 from hotset.engines.hosted import HostedEngine
+from hotset.engines.port import Engine
 from hotset.engines.wire import EngineSpec
 from hotset.registry.verify import VerifyPolicy, verify
 from hotset.storage.folder import open_artifact
@@ -30,7 +34,7 @@ from tests.support.adapters import make_adapter, tiny_base_shape, tiny_base_vers
 from tests.support.bases import make_tiny_base
 
 A, B, C = (EngineName("hs-" + letter * 32) for letter in "abc")
-Kind = Literal["instant", "instant_stepwise", "embedded", "fake"]
+Kind = Literal["instant", "instant_stepwise", "embedded", "fake", "fake_inline"]
 #: Kind and, for the fake engine, profile.
 KINDS: tuple[tuple[Kind, ProfileName], ...] = (
     ("instant", "plain"),
@@ -39,10 +43,11 @@ KINDS: tuple[tuple[Kind, ProfileName], ...] = (
     ("fake", "plain"),
     ("fake", "vllm"),
     ("fake", "sglang"),
+    ("fake_inline", "plain"),
 )
 
 
-Scenario = Callable[["World", HostedEngine], Awaitable[None]]
+Scenario = Callable[["World", Engine], Awaitable[None]]
 
 
 class World:
@@ -67,7 +72,10 @@ class World:
                 modules=verified.manifest.modules,
             )
 
-    def make_engine(self) -> HostedEngine:
+    def make_engine(self) -> Engine:
+        if self.kind == "fake_inline":
+            settings = FakeSettings(base=self.base, profile=self.profile, speed=50.0, num_slots=2, rank_max=16)
+            return InlineEngine(settings, SystemClock())
         spec = EngineSpec(
             kind=self.kind,
             base=self.base,
@@ -146,7 +154,7 @@ def ask(name: EngineName | None, number: int = 0, *, max_tokens: int = 8) -> Gen
     )
 
 
-async def collect(engine: HostedEngine, request: Generate) -> list[EngineEvent]:
+async def collect(engine: Engine, request: Generate) -> list[EngineEvent]:
     stream = engine.generate(request)
     events: list[EngineEvent] = []
     while ready := await stream.events():
@@ -159,7 +167,7 @@ def text_of(events: list[EngineEvent]) -> str:
 
 
 def test_an_answer_starts_flows_and_finishes(served: Served) -> None:
-    async def scenario(world: World, engine: HostedEngine) -> None:
+    async def scenario(world: World, engine: Engine) -> None:
         events = await collect(engine, ask(None))
         assert isinstance(events[0], Started)
         assert events[0].prompt_tokens > 0
@@ -173,7 +181,7 @@ def test_an_answer_starts_flows_and_finishes(served: Served) -> None:
 
 
 def test_each_version_answers_as_itself_alone_and_together(served: Served) -> None:
-    async def scenario(world: World, engine: HostedEngine) -> None:
+    async def scenario(world: World, engine: Engine) -> None:
         for name in (A, B):
             report = await engine.load(world.loads[name])
             assert report.num_modules == len(world.loads[name].modules)
@@ -188,7 +196,7 @@ def test_each_version_answers_as_itself_alone_and_together(served: Served) -> No
 
 
 def test_a_name_that_is_not_loaded_fails_and_never_falls_back(served: Served) -> None:
-    async def scenario(world: World, engine: HostedEngine) -> None:
+    async def scenario(world: World, engine: Engine) -> None:
         events = await collect(engine, ask(A))
         assert len(events) == 1
         assert isinstance(events[0], Failed)
@@ -198,7 +206,7 @@ def test_a_name_that_is_not_loaded_fails_and_never_falls_back(served: Served) ->
 
 
 def test_loads_are_bounded_idempotent_and_undone_by_unload(served: Served) -> None:
-    async def scenario(world: World, engine: HostedEngine) -> None:
+    async def scenario(world: World, engine: Engine) -> None:
         await engine.load(world.loads[A])
         await engine.load(world.loads[A])
         await engine.load(world.loads[B])
@@ -215,7 +223,7 @@ def test_loads_are_bounded_idempotent_and_undone_by_unload(served: Served) -> No
 
 
 def test_a_reload_answers_as_the_first_load_did(served: Served) -> None:
-    async def scenario(world: World, engine: HostedEngine) -> None:
+    async def scenario(world: World, engine: Engine) -> None:
         await engine.load(world.loads[A])
         first = text_of(await collect(engine, ask(A)))
         await engine.unload(A)
@@ -229,7 +237,7 @@ def test_a_reload_answers_as_the_first_load_did(served: Served) -> None:
 
 
 def test_a_watcher_is_told_every_event_though_nobody_reads(served: Served) -> None:
-    async def scenario(world: World, engine: HostedEngine) -> None:
+    async def scenario(world: World, engine: Engine) -> None:
         told: list[EngineEvent] = []
         stream = engine.generate(ask(None))
         stream.watch(told.append)
@@ -242,7 +250,7 @@ def test_a_watcher_is_told_every_event_though_nobody_reads(served: Served) -> No
 
 
 def test_a_late_watcher_is_told_what_came_before_it(served: Served) -> None:
-    async def scenario(world: World, engine: HostedEngine) -> None:
+    async def scenario(world: World, engine: Engine) -> None:
         told: list[EngineEvent] = []
         stream = engine.generate(ask(None))
         while (await engine.inventory()).running:
@@ -255,7 +263,7 @@ def test_a_late_watcher_is_told_what_came_before_it(served: Served) -> None:
 
 
 def test_an_abort_is_confirmed_and_leaves_nothing(served: Served) -> None:
-    async def scenario(world: World, engine: HostedEngine) -> None:
+    async def scenario(world: World, engine: Engine) -> None:
         await engine.load(world.loads[A])
         stream = engine.generate(ask(A, max_tokens=400))
         assert isinstance((await stream.events())[0], Started)
@@ -270,7 +278,7 @@ def test_an_abort_is_confirmed_and_leaves_nothing(served: Served) -> None:
 
 
 def test_scores_are_one_log_probability_a_token_after_the_first(served: Served) -> None:
-    async def scenario(world: World, engine: HostedEngine) -> None:
+    async def scenario(world: World, engine: Engine) -> None:
         await engine.load(world.loads[A])
         texts = ("one two three", "four five")
         base = await engine.score(Score(engine_name=None, texts=texts))
@@ -285,8 +293,7 @@ def test_scores_are_one_log_probability_a_token_after_the_first(served: Served) 
 
 
 def test_a_killed_engine_fails_what_runs_and_says_so(world: World) -> None:
-    async def scenario(world: World, engine: HostedEngine) -> None:
-        assert engine.pid is not None
+    async def scenario(world: World, engine: Engine) -> None:
         stream = engine.generate(ask(None, max_tokens=900))
         events = await stream.events()
         await engine.stop()
@@ -301,11 +308,11 @@ def test_a_killed_engine_fails_what_runs_and_says_so(world: World) -> None:
     run_alone(world, scenario)
 
 
-@pytest.mark.parametrize("kind", ["embedded", "fake"])
+@pytest.mark.parametrize("kind", ["embedded", "fake", "fake_inline"])
 def test_an_engine_that_reads_files_loads_only_the_bytes_it_was_promised(tmp_path: Path, kind: Kind) -> None:
     """I6."""
 
-    async def scenario(world: World, engine: HostedEngine) -> None:
+    async def scenario(world: World, engine: Engine) -> None:
         load = world.loads[A]
         weights = Path(load.folder) / "adapter_model.safetensors"
         changed = bytearray(weights.read_bytes())

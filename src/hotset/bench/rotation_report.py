@@ -1,33 +1,11 @@
 """What `hotset bench rotation` prints: the victims' first tokens and everybody's tokens a second, block by block."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from hotset.bench.crowd import BlockTaken
 from hotset.bench.report import Column, Report, Row, Section
 from hotset.bench.rounds import Outcomes, over_rounds, ratio_over_rounds
 from hotset.bench.stats import percentile, upper_bound
-
-
-@dataclass(frozen=True, slots=True)
-class BlockTaken:
-    """What one block's clients saw."""
-
-    #: Of the victims' requests.
-    first_token_s: tuple[float, ...]
-    #: Generated over all tenants.
-    num_tokens: int
-    num_refused: int
-    seconds: float
-
-    @property
-    def first_token_p95_s(self) -> float:
-        """The victims' 95th percentile; of none, the whole block."""
-        return percentile(self.first_token_s, 95) if self.first_token_s else self.seconds
-
-    @property
-    def tokens_per_s(self) -> float:
-        """Tokens of all tenants a second."""
-        return self.num_tokens / self.seconds
 
 
 def build_report(setting: dict[str, str], kinds: Sequence[str], outcomes: Outcomes[BlockTaken]) -> Report:

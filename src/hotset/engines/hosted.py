@@ -11,7 +11,7 @@ import socket
 import sys
 from collections import deque
 from collections.abc import Callable
-from typing import cast
+from typing import Protocol, cast
 
 import msgspec
 
@@ -58,10 +58,22 @@ _REPLY_ERRORS: dict[str, type[HotsetError]] = {
 }
 
 
-class HostedStream:
-    """The events of one request; filled by the connection, read by one reader."""
+class StreamOwner(Protocol):
+    """The engine that fills a stream."""
 
-    def __init__(self, engine: "HostedEngine", request_id: RequestId) -> None:
+    def forget(self, request_id: RequestId) -> None:
+        """The stream needs nothing more."""
+        ...
+
+    async def abort(self, request_id: RequestId) -> None:
+        """End the request; returns once it no longer runs."""
+        ...
+
+
+class HostedStream:
+    """The events of one request; filled by the engine's owner, read by one reader."""
+
+    def __init__(self, engine: StreamOwner, request_id: RequestId) -> None:
         self._engine = engine
         self._request_id = request_id
         self._ready: deque[EngineEvent] = deque()

@@ -4,11 +4,12 @@ import math
 
 import pytest
 
+from hotset.bench.crowd import BlockTaken
 from hotset.bench.report import Row, Section
-from hotset.bench.rotation_report import BlockTaken, build_report
-from hotset.bench.rotation_world import LastUse
+from hotset.bench.rotation_report import build_report
 from hotset.bench.rounds import Block, Outcomes
 from hotset.bench.stats import upper_bound
+from hotset.bench.workers import LastUse
 from hotset.core.ids import EngineName
 
 KINDS = ("control", "rotation", "lru")

@@ -1,15 +1,15 @@
 """``hotset bench``: comparisons that users can run on their own machines."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from hotset.bench import engine, gateway, replay, rotation, simulate
-from hotset.bench.report import Report
+from hotset.bench import engine, gateway, replay, simulate
 from hotset.bench.workloads import LocalityShape, ServegenShape
-from hotset.cli.output import console, warn
+from hotset.cli.commands import bench_scenarios
+from hotset.cli.commands.bench_scenarios import print_report
+from hotset.cli.output import warn
 from hotset.cli.session import CLOCK, Json
 
 app = typer.Typer(no_args_is_help=True, help="Measure Hotset beside others, in one interleaved run.")
@@ -24,6 +24,7 @@ PeersDir = Annotated[Path, typer.Option(help="Where the peers' environments lie.
 
 def register(root: typer.Typer) -> None:
     """Add the commands to the command line."""
+    bench_scenarios.register(app)
     root.add_typer(app, name="bench")
 
 
@@ -46,7 +47,7 @@ def bench_gateway(
         peers_dir=peers_dir,
         profile=profile,
     )
-    _print(gateway.run(settings, warn), as_json=json)
+    print_report(gateway.run(settings, warn), as_json=json)
 
 
 @app.command("engine")
@@ -72,29 +73,7 @@ def bench_engine(
         install_peers=install_peers,
         peers_dir=peers_dir,
     )
-    _print(engine.run(settings, warn), as_json=json)
-
-
-@app.command("rotation")
-def bench_rotation(
-    base: Annotated[Path, typer.Option(help="The base model's folder.")],
-    rounds: Rounds = 5,
-    seconds: Annotated[float, typer.Option(min=1, help="Counted seconds of each block.")] = 10.0,
-    slots: Annotated[int, typer.Option(min=6, help="Slots of the engine; four are the victims' reserves.")] = 8,
-    adapters: Annotated[int, typer.Option(min=4, help="Adapters that the rotating tenant turns over.")] = 40,
-    in_flight: Annotated[int, typer.Option(min=1, help="Requests that it keeps in flight.")] = 8,
-    json: Json = False,
-) -> None:
-    """Measure what a tenant that rotates through many adapters does to tenants inside their reserves."""
-    settings = rotation.Settings(
-        base_folder=base,
-        rounds=rounds,
-        seconds=seconds,
-        num_slots=slots,
-        rotating_adapters=adapters,
-        in_flight=in_flight,
-    )
-    _print(rotation.run(settings, warn), as_json=json)
+    print_report(engine.run(settings, warn), as_json=json)
 
 
 @app.command("replay")
@@ -130,7 +109,7 @@ def bench_replay(
         servegen=shape,
         locality=LocalityShape(rate=rate),
     )
-    _print(replay.run(settings, CLOCK, warn), as_json=json)
+    print_report(replay.run(settings, CLOCK, warn), as_json=json)
 
 
 @app.command("simulate")
@@ -154,7 +133,7 @@ def bench_simulate(
         stops_at_first=stop,
     )
     report, is_clean = simulate.run(settings, CLOCK, warn)
-    _print(report, as_json=json)
+    print_report(report, as_json=json)
     if not is_clean:
         raise typer.Exit(1)
 
@@ -169,10 +148,3 @@ def _counts(text: str) -> tuple[int, ...]:
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-
-
-def _print(report: Report, *, as_json: bool) -> None:
-    if as_json:
-        sys.stdout.write(report.to_json() + "\n")
-    else:
-        console().print(report.to_rich())

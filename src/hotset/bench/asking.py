@@ -1,0 +1,114 @@
+"""One request of a scenario's client: asked of an agent, read to its end, and what its client saw of it."""
+
+import asyncio
+import itertools
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hotset.core.clock import Clock
+from hotset.core.errors import AdmissionError, HotsetError
+from hotset.core.ids import KeyId, RequestId, Route, TenantId, engine_name
+from hotset.core.messages import Delta, Failed, Generate, Sampling
+from hotset.core.ports import Agent, Ticket, Work
+
+_LOWEST_TOKEN = 100
+
+
+@dataclass(slots=True)
+class Answer:
+    """One request and what came of it; seconds count from its asking."""
+
+    asked_at_s: float
+    #: Until it was accepted or refused.
+    decided_s: float = 0.0
+    first_token_s: float | None = None
+    num_tokens: int = 0
+    #: The code of what refused or failed it; empty where it was answered.
+    code: str = ""
+    #: Whether it was turned away before it ran.
+    is_refused: bool = False
+    retry_after_ms: int | None = None
+
+
+class Asker:
+    """Asks one agent, each request by another id."""
+
+    _numbers = itertools.count()
+
+    def __init__(self, agent: Agent, clock: Clock, vocab_size: int, *, account: TenantId | None = None) -> None:
+        """Prepare to ask.
+
+        Args:
+            agent: Who is asked.
+            clock: Where time comes from.
+            vocab_size: Of the base, for prompts at random.
+            account: Whose all requests are to the agent, where it is not to tell tenants apart.
+        """
+        self._agent = agent
+        self._clock = clock
+        self._vocab_size = vocab_size
+        self._account = account
+
+    def prompt(self, chance: random.Random, num_tokens: int) -> tuple[int, ...]:
+        """Draw a prompt."""
+        return tuple(chance.choices(range(_LOWEST_TOKEN, self._vocab_size), k=num_tokens))
+
+    async def ask(
+        self,
+        tenant: TenantId,
+        route: Route,
+        prompt: Sequence[int],
+        *,
+        new_tokens: int,
+        budget_ms: int | None = None,
+        on_accepted: Callable[[], None] = lambda: None,
+        on_tokens: Callable[[int], None] = lambda _: None,
+    ) -> Answer:
+        """Ask for one answer and read it; return what was seen. Cancelled, it ends in the engine, too.
+
+        Args:
+            tenant: Who asks.
+            route: For which version.
+            prompt: Token ids.
+            new_tokens: To generate.
+            budget_ms: First-token budget.
+            on_accepted: Called when it has its place in the engine.
+            on_tokens: Called with each count of tokens that came.
+        """
+        request = RequestId(f"{tenant}-{next(self._numbers)}")
+        generate = Generate(
+            request_id=request,
+            engine_name=engine_name(route),
+            cache_salt=tenant,
+            sampling=Sampling(temperature=0.0, max_tokens=new_tokens, ignore_eos=True),
+            prompts=(tuple(prompt),),
+        )
+        answer = Answer(self._clock.monotonic_s())
+        work = Work(request, self._account or tenant, KeyId("bench"), route, generate, budget_ms)
+        try:
+            ticket = await self._agent.submit(work)
+        except HotsetError as error:
+            answer.decided_s = self._clock.monotonic_s() - answer.asked_at_s
+            answer.code, answer.is_refused = error.code, True
+            answer.retry_after_ms = error.retry_after_ms if isinstance(error, AdmissionError) else None
+            return answer
+        answer.decided_s = self._clock.monotonic_s() - answer.asked_at_s
+        on_accepted()
+        try:
+            await self._read(ticket, answer, on_tokens)
+        except asyncio.CancelledError:
+            await ticket.abort()
+            raise
+        return answer
+
+    async def _read(self, ticket: Ticket, answer: Answer, on_tokens: Callable[[int], None]) -> None:
+        while events := await ticket.events():
+            num_tokens = sum(event.num_tokens for event in events if isinstance(event, Delta))
+            if num_tokens:
+                if answer.first_token_s is None:
+                    answer.first_token_s = self._clock.monotonic_s() - answer.asked_at_s
+                answer.num_tokens += num_tokens
+                on_tokens(num_tokens)
+            if isinstance(events[-1], Failed):
+                answer.code = events[-1].code

@@ -1,0 +1,152 @@
+"""`hotset bench cliff`: first tokens of tenants inside their reserves as more adapters are active than there are slots.
+
+Two tenants ask at a steady rate for an adapter each, inside their reserves. All other active adapters are a third
+tenant's, which keeps as many requests in flight at every point, on the next of its adapters. From half as many active
+adapters as slots, the control, to five times as many; at each point also on the same engine with plain LRU for all
+alike and no admission.
+"""
+
+import tempfile
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hotset.bench.asking import Asker
+from hotset.bench.crowd import BlockTaken, Crowd, Habits
+from hotset.bench.plot import Line, draw
+from hotset.bench.procfs import machine_words
+from hotset.bench.report import Column, Report, Row, Section
+from hotset.bench.rounds import Outcomes, interleave, over_rounds, ratio_over_rounds
+from hotset.bench.stats import upper_bound
+from hotset.bench.workers import EVERYBODY, EngineChoice, Workers
+from hotset.core.clock import Clock
+from hotset.core.ids import TenantId
+from hotset.core.quotas import Quota
+
+RESERVING = (TenantId("acme"), TenantId("birch"))
+CROWD = TenantId("crowd")
+HOTSET, LRU = "hotset", "plain LRU"
+SIDES = (HOTSET, LRU)
+#: Active adapters at each point, in slots; the first is the control.
+POINTS = (0.5, 1.0, 2.0, 3.0, 5.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What to run and for how long."""
+
+    engine: EngineChoice
+    habits: Habits = field(default_factory=lambda: Habits(in_flight=16))
+    rounds: int = 5
+    #: Seconds of each block that count, and before them.
+    seconds: float = 5.0
+    warmup_s: float = 1.5
+    num_slots: int = 8
+
+    def points(self) -> list[int]:
+        """Return the numbers of active adapters; the reserving tenants' and at least one more."""
+        return [max(len(RESERVING) + 1, round(point * self.num_slots)) for point in POINTS]
+
+
+def run(settings: Settings, say: Callable[[str], None] = lambda _: None) -> tuple[Report, str]:
+    """Run the whole comparison; return its report and its picture.
+
+    Raises:
+        EngineUnavailableError: an engine did not come up.
+        VersionRefusedError: the base is not one that is served.
+    """
+    machine = machine_words()
+    with tempfile.TemporaryDirectory(prefix="hotset-bench-") as folder:
+        outcomes = settings.engine.run(lambda clock: _measure(settings, Path(folder), clock, say))
+    habits = settings.habits
+    setting = {
+        "machine": machine,
+        "engine": f"{settings.engine.words()}; {settings.num_slots} slots",
+        "reserving": f"{len(RESERVING)} tenants, one adapter and one slot of reserve each, "
+        f"{habits.victim_rate:g} requests/s each",
+        "crowd": f"one tenant, {habits.in_flight} requests in flight on all other active adapters in turn",
+        "requests": habits.words(),
+        "blocks": f"{settings.rounds} rounds of {settings.seconds:g} s after {settings.warmup_s:g} s, interleaved",
+    }
+    points = [str(point) for point in settings.points()]
+    return build_report(setting, points, outcomes), build_picture(points, outcomes)
+
+
+async def _measure(settings: Settings, folder: Path, clock: Clock, say: Callable[[str], None]) -> Outcomes[BlockTaken]:
+    workers, num_slots = Workers(folder, settings.engine, clock), settings.num_slots
+    vocab_size, points = workers.base.shape.vocab_size, settings.points()
+    say("making adapters")
+    hot = {tenant: [workers.publish(tenant, 0)] for tenant in RESERVING}
+    others = [workers.publish(CROWD, number) for number in range(max(points) - len(RESERVING))]
+    quotas = {tenant: Quota(reserve_slots=1) for tenant in RESERVING}
+    quotas[CROWD] = Quota(limit_slots=num_slots)
+    outcomes = Outcomes[BlockTaken]()
+    async with AsyncExitStack() as running:
+        say("starting two engines")
+        hotset = await running.enter_async_context(workers.agent("hotset", quotas, num_slots=num_slots))
+        everybody = {EVERYBODY: Quota(limit_slots=num_slots)}
+        lru = await running.enter_async_context(workers.agent("lru", everybody, num_slots=num_slots, is_lru=True))
+        askers = {
+            HOTSET: Asker(hotset.agent, clock, vocab_size),
+            LRU: Asker(lru.agent, clock, vocab_size, account=EVERYBODY),
+        }
+        for block in interleave(SIDES, [str(point) for point in points], settings.rounds):
+            crowd = Crowd(askers[block.side], clock, settings.habits, CROWD)
+            routes = others[: int(block.load) - len(RESERVING)]
+            taken = await crowd.block(
+                hot, routes, seed=block.round, warmup_s=settings.warmup_s, seconds=settings.seconds
+            )
+            outcomes.add(block, taken)
+            first_ms = 1000 * taken.first_token_p95_s
+            say(f"round {block.round + 1}, {block.load} active, {block.side}: first token p95 {first_ms:.0f} ms")
+    return outcomes
+
+
+def build_report(setting: dict[str, str], points: list[str], outcomes: Outcomes[BlockTaken]) -> Report:
+    """Return the report: each side at each point, its ratio to its own control, and the bounds of Hotset's."""
+    columns = (
+        Column(key="p95", heading="first token p95, reserving", unit="ms"),
+        Column(key="ratio", heading=f"to {points[0]} active", unit="ratio", digits=2),
+        Column(key="tokens", heading="all tenants", unit="tokens/s"),
+        Column(key="refused", heading="refused", unit="requests"),
+    )
+    sections = [Section(title=side, columns=columns, rows=_rows(side, points, outcomes)) for side in SIDES]
+    bounds = [_bound(point, points[0], outcomes) for point in points[1:]]
+    return Report(bench="cliff", setting=setting, sections=tuple(sections), notes=tuple(bounds))
+
+
+def build_picture(points: list[str], outcomes: Outcomes[BlockTaken]) -> str:
+    """Return the same as a picture."""
+    lines = [
+        Line(side, tuple(over_rounds(_first_token_ms(outcomes, side, point)) for point in points)) for side in SIDES
+    ]
+    heading = "first token p95 of tenants inside their reserves, ms"
+    return draw("The cliff", "active adapters", heading, [float(point) for point in points], lines)
+
+
+def _rows(side: str, points: list[str], outcomes: Outcomes[BlockTaken]) -> tuple[Row, ...]:
+    control = _first_token_ms(outcomes, side, points[0])
+    rows: list[Row] = []
+    for point in points:
+        taken, p95 = outcomes.rounds(side, point), _first_token_ms(outcomes, side, point)
+        figures = {
+            "p95": over_rounds(p95),
+            "ratio": ratio_over_rounds(p95, control),
+            "tokens": over_rounds({number: each.tokens_per_s for number, each in taken.items()}),
+            "refused": over_rounds({number: float(each.num_refused) for number, each in taken.items()}),
+        }
+        rows.append(Row(side=f"{point} active", figures=figures))
+    return tuple(rows)
+
+
+def _first_token_ms(outcomes: Outcomes[BlockTaken], side: str, point: str) -> dict[int, float]:
+    return {number: 1000 * each.first_token_p95_s for number, each in outcomes.rounds(side, point).items()}
+
+
+def _bound(point: str, control: str, outcomes: Outcomes[BlockTaken]) -> str:
+    over, under = (_first_token_ms(outcomes, HOTSET, each) for each in (point, control))
+    if len(over) < 2:
+        return f"{point} active: one round gives no bound"
+    bound = upper_bound([over[number] / under[number] for number in sorted(over)])
+    return f"{point} active: upper 95% bound of {HOTSET}'s p95 ratio to {control} active {bound:.2f}"

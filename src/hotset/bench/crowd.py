@@ -1,0 +1,139 @@
+"""The clients of a block: victims that ask at a steady rate, and one greedy tenant that keeps requests in flight."""
+
+import asyncio
+import itertools
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hotset.bench.asking import Answer, Asker
+from hotset.bench.stats import percentile
+from hotset.core.clock import Clock
+from hotset.core.ids import Route, TenantId
+
+#: After a refusal the greedy tenant waits for so long.
+_REFUSED_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class BlockTaken:
+    """What one block's clients saw."""
+
+    #: Of the victims' requests.
+    first_token_s: tuple[float, ...]
+    #: Generated over all tenants.
+    num_tokens: int
+    num_refused: int
+    seconds: float
+
+    @property
+    def first_token_p95_s(self) -> float:
+        """The victims' 95th percentile; of none, the whole block."""
+        return percentile(self.first_token_s, 95) if self.first_token_s else self.seconds
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Tokens of all tenants a second."""
+        return self.num_tokens / self.seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Habits:
+    """How the clients ask."""
+
+    #: Requests a second of each victim, with random gaps.
+    victim_rate: float = 2.0
+    #: Requests that the greedy tenant keeps in flight.
+    in_flight: int = 8
+    prompt_tokens: int = 16
+    new_tokens: int = 12
+
+    def words(self) -> str:
+        """Return them as the report says them."""
+        return f"{self.prompt_tokens} prompt tokens, {self.new_tokens} generated"
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What counts of a block: from the end of its warm-up on."""
+
+    first_token_s: list[float] = field(default_factory=list[float])
+    num_tokens: int = 0
+    num_refused: int = 0
+
+
+class Crowd:
+    """The clients of one block on one agent."""
+
+    def __init__(self, asker: Asker, clock: Clock, habits: Habits, greedy: TenantId) -> None:
+        self._asker = asker
+        self._clock = clock
+        self._habits = habits
+        self._greedy_tenant = greedy
+        self._counts = False
+        self._seen = _Seen()
+
+    async def block(
+        self,
+        hot: Mapping[TenantId, Sequence[Route]],
+        routes: Sequence[Route],
+        *,
+        seed: int,
+        warmup_s: float,
+        seconds: float,
+    ) -> BlockTaken:
+        """Run all clients for one block.
+
+        Args:
+            hot: The victims' adapters.
+            routes: The greedy tenant's, which it asks for in turn.
+            seed: Of gaps, choices and prompts.
+            warmup_s: Before anything counts.
+            seconds: That count.
+        """
+        turns = itertools.cycle(routes)
+        async with asyncio.TaskGroup() as group:
+            clients = [group.create_task(self._steady(t, own, random.Random(f"{t} {seed}"))) for t, own in hot.items()]  # noqa: S311
+            in_flight = range(self._habits.in_flight)
+            clients += [group.create_task(self._greedy(turns, random.Random(n))) for n in in_flight]  # noqa: S311
+            await asyncio.sleep(warmup_s)
+            self._counts = True
+            began_s = self._clock.monotonic_s()
+            await asyncio.sleep(seconds)
+            took_s = self._clock.monotonic_s() - began_s
+            self._counts = False
+            for client in clients:
+                client.cancel()
+        seen = self._seen
+        return BlockTaken(tuple(seen.first_token_s), seen.num_tokens, seen.num_refused, took_s)
+
+    async def _steady(self, tenant: TenantId, routes: Sequence[Route], chance: random.Random) -> None:
+        """Ask at a rate, whatever becomes of the requests."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await asyncio.sleep(chance.expovariate(self._habits.victim_rate))
+                group.create_task(self._victim_asks(tenant, chance.choice(routes), chance))
+
+    async def _victim_asks(self, tenant: TenantId, route: Route, chance: random.Random) -> None:
+        answer = await self._ask(tenant, route, chance)
+        if self._counts and answer.first_token_s is not None:
+            self._seen.first_token_s.append(answer.first_token_s)
+
+    async def _greedy(self, turns: Iterator[Route], chance: random.Random) -> None:
+        """Keep one request in flight, each on the next adapter."""
+        while True:
+            answer = await self._ask(self._greedy_tenant, next(turns), chance)
+            if answer.is_refused:
+                await asyncio.sleep(_REFUSED_S)
+
+    async def _ask(self, tenant: TenantId, route: Route, chance: random.Random) -> Answer:
+        habits = self._habits
+        prompt = self._asker.prompt(chance, habits.prompt_tokens)
+        answer = await self._asker.ask(
+            tenant, route, prompt, new_tokens=habits.new_tokens, on_tokens=self._count_tokens
+        )
+        self._seen.num_refused += self._counts and bool(answer.code)
+        return answer
+
+    def _count_tokens(self, num_tokens: int) -> None:
+        self._seen.num_tokens += num_tokens * self._counts

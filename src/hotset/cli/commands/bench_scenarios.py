@@ -1,0 +1,95 @@
+"""The scenarios of ``hotset bench``: tenants that misbehave, beside a control, on one worker."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from hotset.bench import cliff, rotation
+from hotset.bench.crowd import Habits
+from hotset.bench.report import Report
+from hotset.bench.workers import EngineChoice
+from hotset.cli.output import console, warn
+from hotset.cli.session import Json
+from hotset.engines.fake.profiles import ProfileName
+
+EngineKind = Literal["embedded", "fake"]
+Engine = Annotated[EngineKind, typer.Option(help="The embedded one needs --base; the fake one computes nothing.")]
+Base = Annotated[Path | None, typer.Option(help="The base model's folder, for the embedded engine.")]
+Profile = Annotated[ProfileName, typer.Option(help="Whose times the fake engine has.")]
+RealTime = Annotated[
+    bool, typer.Option("--real-time", help="Run the fake engine in a process of its own, by the machine's clock.")
+]
+Rounds = Annotated[int, typer.Option(min=1, help="How often each kind of block is run.")]
+Seconds = Annotated[float, typer.Option(min=1, help="Counted seconds of each block.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to ``hotset bench``."""
+    app.command("rotation")(bench_rotation)
+    app.command("cliff")(bench_cliff)
+
+
+def print_report(report: Report, *, as_json: bool) -> None:
+    """Print a report, as tables or as JSON."""
+    if as_json:
+        sys.stdout.write(report.to_json() + "\n")
+    else:
+        console().print(report.to_rich())
+
+
+def bench_rotation(
+    base: Base = None,
+    engine: Engine = "fake",
+    profile: Profile = "plain",
+    real_time: RealTime = False,
+    rounds: Rounds = 5,
+    seconds: Seconds = 10.0,
+    slots: Annotated[int, typer.Option(min=6, help="Slots of the engine; four are the victims' reserves.")] = 8,
+    adapters: Annotated[int, typer.Option(min=4, help="Adapters that the rotating tenant turns over.")] = 40,
+    in_flight: Annotated[int, typer.Option(min=1, help="Requests that it keeps in flight.")] = 8,
+    json: Json = False,
+) -> None:
+    """Measure what a tenant that rotates through many adapters does to tenants inside their reserves."""
+    settings = rotation.Settings(
+        engine=_choice(engine, base, profile, real_time=real_time),
+        habits=Habits(in_flight=in_flight),
+        rounds=rounds,
+        seconds=seconds,
+        num_slots=slots,
+        rotating_adapters=adapters,
+    )
+    print_report(rotation.run(settings, warn), as_json=json)
+
+
+def bench_cliff(
+    base: Base = None,
+    engine: Engine = "fake",
+    profile: Profile = "plain",
+    real_time: RealTime = False,
+    rounds: Rounds = 5,
+    seconds: Seconds = 5.0,
+    slots: Annotated[int, typer.Option(min=4, help="Slots of the engine; two are reserved.")] = 8,
+    in_flight: Annotated[int, typer.Option(min=1, help="Requests that the crowd keeps in flight.")] = 16,
+    plot: Annotated[Path | None, typer.Option(help="Where to write the picture, an SVG file.")] = None,
+    json: Json = False,
+) -> None:
+    """Measure first tokens of tenants inside their reserves as more adapters are active than there are slots."""
+    settings = cliff.Settings(
+        engine=_choice(engine, base, profile, real_time=real_time),
+        habits=Habits(in_flight=in_flight),
+        rounds=rounds,
+        seconds=seconds,
+        num_slots=slots,
+    )
+    report, picture = cliff.run(settings, warn)
+    if plot is not None:
+        plot.write_text(picture)
+    print_report(report, as_json=json)
+
+
+def _choice(engine: EngineKind, base: Path | None, profile: ProfileName, *, real_time: bool) -> EngineChoice:
+    if engine == "embedded" and base is None:
+        raise typer.BadParameter("the embedded engine needs a base", param_hint="--base")
+    return EngineChoice(base_folder=base if engine == "embedded" else None, profile=profile, is_virtual=not real_time)

@@ -3,34 +3,35 @@
 Prompt rows of neighbouring adapters take one product for ``u = A @ x.T`` over the ranks of all of them, then one for
 each linear with B; between the two, every bit of a row's entries of u for ranks that are not its adapter's is cleared,
 whatever they are. B is finite, which is checked when it is staged, so nothing of one row reaches another.
-Decoding rows, each with an adapter of its own, take one product for u as well, and then, for each row, the sum of its
-own ranks' rows of B weighted by its own entries of u: an embedding bag. What is read of B is what is used.
-A site's output is seen as chunks of equal width, so that one bag for each (row, chunk) covers all its linears.
+Decoding rows, each with an adapter of its own, are computed by `lora_kernel` one after the other: what is read is what
+is used, and no row's numbers depend on another's.
 Rows of the bare base are in no product at all.
 Source: batching over one pool is the idea of Punica (arXiv 2310.18547); the steps are our own, chosen because small
 matrix products cost more to start than to compute.
 """
 
-import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 
 from hotset.core.ids import EngineName
 from hotset.engines.embedded.linear import product
+from hotset.engines.embedded.lora_kernel import add_rows, as_stored
 from hotset.engines.embedded.lora_pool import SITE_LINEARS, LoraPool
 from hotset.engines.embedded.rank_spans import Span
 
-#: Ranks of nobody in the batch that one product for u may cover rather than be split in two.
-_GAP_RANKS_MAX = 64
 #: Ranks of one site that prompts of several adapters may share: the more, the more pairs are computed and dropped.
 _SHARED_RANKS_MAX = 128
 #: Sets of adapters whose index tensors and slices are kept.
 _KEPT_MAX = 64
 #: By bytes of a number, the integers that see its bits.
 _BITS = {2: torch.int16, 4: torch.int32}
+
+_Array = np.ndarray[Any, Any]
+_RowFactors = tuple[_Array, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,35 +67,12 @@ class PromptTerm:
 
 
 @dataclass(frozen=True, slots=True)
-class _Bags:
-    """For one site, one bag a row and chunk."""
-
-    #: Which entry of the flat u weighs each bag's items.
-    entries: torch.Tensor
-    #: The items: rows of the table.
-    items: torch.Tensor
-    #: Where each bag starts.
-    offsets: torch.Tensor
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """What one layer's site takes for decoding rows."""
-
-    #: For each stretch of ranks, A [num_ranks * num_linears, d_in].
-    a: tuple[torch.Tensor, ...]
-    #: B as rows of one chunk [num_ranks * num_chunks, width].
-    table: torch.Tensor
-    bags: _Bags
-
-
-@dataclass(frozen=True, slots=True)
 class DecodeTerm:
     """Consecutive rows, one token each, of any adapters."""
 
     rows: slice
-    #: By layer, by site; None where no row adapts it.
-    steps: list[list[_Step | None]]
+    #: By layer, by site, what the kernel takes after x and y; None where no row adapts it.
+    factors: list[list[_RowFactors | None]]
 
 
 LoraTerm = PromptTerm | DecodeTerm
@@ -108,8 +86,7 @@ class LoraTerms:
         self._generation = -1
         self._factors: dict[tuple[EngineName, ...], list[list[_Factors | None]]] = {}
         self._decodes: dict[tuple[int, tuple[EngineName, ...]], DecodeTerm] = {}
-        self._widths = [math.gcd(*(c.stop - c.start for c in columns.values())) for columns in pool.columns]
-        self._tables = [[layer.view(-1, width) for layer in pool.b[site]] for site, width in enumerate(self._widths)]
+        self._ends = [np.array([0, *(each.stop for each in columns.values())]) for columns in pool.columns]
 
     def prompts(self, pieces: Sequence[Piece]) -> list[PromptTerm]:
         """Return the terms of pieces whose rows follow one another, neighbours in the pool best side by side."""
@@ -187,41 +164,25 @@ class LoraTerms:
         return bits
 
     def _decode_term(self, first_row: int, names: Sequence[EngineName]) -> DecodeTerm:
-        stretches = [_stretches(self._spans(site, names)) for site in range(len(SITE_LINEARS))]
-        bags = [self._bags(site, names, stretches[site]) for site in range(len(SITE_LINEARS))]
-        steps = [
-            [self._step(layer, site, stretches[site], bags[site]) for site in range(len(SITE_LINEARS))]
+        sites = [self._row_ranks(site, names) for site in range(len(SITE_LINEARS))]
+        factors: list[list[_RowFactors | None]] = [
+            [
+                (as_stored(self._pool.a[site][layer]), as_stored(self._pool.b[site][layer]), *ranks, self._ends[site])
+                if ranks is not None
+                else None
+                for site, ranks in enumerate(sites)
+            ]
             for layer in range(self._pool.shape.num_layers)
         ]
-        return DecodeTerm(slice(first_row, first_row + len(names)), steps)
+        return DecodeTerm(slice(first_row, first_row + len(names)), factors)
 
-    def _step(self, layer: int, site: int, stretches: Sequence[Span], bags: _Bags | None) -> _Step | None:
-        if bags is None:
+    def _row_ranks(self, site: int, names: Sequence[EngineName]) -> tuple[_Array, _Array, _Array] | None:
+        """Return each row's first rank, its number of ranks, and which of the site's linears it adapts."""
+        spans = [self._pool.span(site, name) or Span(0, 0) for name in names]
+        if not any(span.width for span in spans):
             return None
-        whole = self._pool.a[site][layer]
-        a = tuple(whole[each.start : each.stop].flatten(0, 1) for each in stretches)
-        return _Step(a, self._tables[site][layer], bags)
-
-    def _bags(self, site: int, names: Sequence[EngineName], stretches: Sequence[Span]) -> _Bags | None:
-        if not stretches:
-            return None
-        columns, width = self._pool.columns[site], self._widths[site]
-        num_linears, num_chunks = len(columns), self._pool.b[site].shape[-1] // width
-        # u lies by row, then by rank, stretch after stretch, then by linear.
-        rank_at = {rank: at for at, rank in enumerate(itertools.chain.from_iterable(map(_ranks, stretches)))}
-        entries: list[int] = []
-        items: list[int] = []
-        offsets: list[int] = []
-        for row, name in enumerate(names):
-            first = row * len(rank_at)
-            ranks, adapted = _ranks(self._pool.span(site, name)), self._pool.linears(name)
-            for place, (linear, its_columns) in enumerate(columns.items()):
-                own = ranks if linear in adapted else ()
-                for chunk in range(its_columns.start // width, its_columns.stop // width):
-                    offsets.append(len(items))
-                    items += [rank * num_chunks + chunk for rank in own]
-                    entries += [(first + rank_at[rank]) * num_linears + place for rank in own]
-        return _Bags(torch.tensor(entries), torch.tensor(items), torch.tensor(offsets))
+        adapted = [[linear in self._pool.linears(name) for linear in SITE_LINEARS[site]] for name in names]
+        return np.array([span.start for span in spans]), np.array([span.width for span in spans]), np.array(adapted)
 
 
 def add_lora(terms: Sequence[LoraTerm], layer: int, site: int, x: torch.Tensor, y: torch.Tensor) -> None:
@@ -238,8 +199,11 @@ def add_lora(terms: Sequence[LoraTerm], layer: int, site: int, x: torch.Tensor, 
         if isinstance(term, PromptTerm):
             if (factors := term.factors[layer][site]) is not None:
                 _add_prompts(term.rows, factors, term.bits[site], x, y)
-        elif (step := term.steps[layer][site]) is not None:
-            _add_decodes(term.rows, step, x, y)
+        elif (row_factors := term.factors[layer][site]) is not None:
+            # A view costs as much as a small kernel; usually every row decodes with an adapter.
+            is_whole = term.rows == slice(0, len(x))
+            inputs, outputs = (x, y) if is_whole else (x[term.rows], y[term.rows])
+            add_rows(as_stored(inputs), as_stored(outputs), *row_factors)
 
 
 def _add_prompts(rows: slice, factors: _Factors, bits: torch.Tensor | None, x: torch.Tensor, y: torch.Tensor) -> None:
@@ -251,29 +215,3 @@ def _add_prompts(rows: slice, factors: _Factors, bits: torch.Tensor | None, x: t
         u.view(bits.dtype).bitwise_and_(bits)
     for place, b, columns in factors.linears:
         outputs[:, columns].addmm_(u[place], b)
-
-
-def _add_decodes(rows: slice, step: _Step, x: torch.Tensor, y: torch.Tensor) -> None:
-    # Each view costs as much as a small kernel, so the usual case, every row and one stretch, makes few.
-    if rows.stop - rows.start != len(y):
-        x, y = x[rows], y[rows]
-    u = product(x, step.a[0]) if len(step.a) == 1 else torch.cat([product(x, a) for a in step.a], dim=1)
-    bags = step.bags
-    weights = u.take(bags.entries)
-    added = torch.embedding_bag(step.table, bags.items, bags.offsets, False, 0, False, weights, False)[0]
-    y.add_(added.view(-1, y.shape[1]))
-
-
-def _stretches(spans: Sequence[Span]) -> list[Span]:
-    """Join spans that lie close together, so that few products cover them all."""
-    joined: list[Span] = []
-    for span in spans:
-        if joined and span.start - joined[-1].stop <= _GAP_RANKS_MAX:
-            joined[-1] = Span(joined[-1].start, span.stop)
-        else:
-            joined.append(span)
-    return joined
-
-
-def _ranks(span: Span | None) -> range:
-    return range(0) if span is None else range(span.start, span.stop)

@@ -1,7 +1,7 @@
 """Which ranks of one site of the LoRA pool belong to which adapter. Pure: the numbers live in `lora_pool`.
 
 Each adapter of the site owns one contiguous span of its rank axis. First fit; when the room is there
-but scattered, spans move together. A span is rounded up to `_ALIGNMENT` ranks, as matrix kernels like it.
+but scattered, spans move together. A span is rounded up to `ALIGNMENT` ranks.
 Invariant (`check`): spans are disjoint and inside the pool.
 """
 
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from hotset.core.ids import EngineName
 
-_ALIGNMENT = 4
+#: Ranks come in fours: `lora_kernel` takes as many at once.
+ALIGNMENT = 4
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -36,7 +37,7 @@ class Move:
 
 def aligned(rank: int) -> int:
     """Return the ranks that an adapter of this rank occupies."""
-    return -(-rank // _ALIGNMENT) * _ALIGNMENT
+    return -(-rank // ALIGNMENT) * ALIGNMENT
 
 
 class RankSpans:

@@ -86,23 +86,24 @@ def test_a_mixed_batch_equals_each_row_alone(site: int, layer: int) -> None:
     assert torch.equal(y[:2], base_rows)
 
 
-@pytest.mark.parametrize("site", list(_SITES))
-def test_adapters_far_apart_in_the_pool_are_multiplied_apart(site: int) -> None:
-    pool = make_pool(num_slots=6, rank_max=64)
-    adapters = [make_staged(number, rank) for number, rank in enumerate((5, 64, 64, 8, 64, 3))]
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_a_decoding_row_is_the_same_to_the_bit_alone_and_among_others(dtype: torch.dtype) -> None:
+    pool = make_pool(num_slots=6, rank_max=64, dtype=dtype)
+    adapters = [make_staged(number, rank) for number, rank in enumerate((5, 64, 1, 8, 40, 3))]
     for staged in adapters:
         pool.place(staged)
-    for number in (1, 2, 4):
-        pool.drop(name_of(number))
-    rows = [adapters[3], adapters[0], adapters[0], adapters[5]]
-    x, y = inputs(site, 6)
-    wanted = expected(site, 0, x, y, [None, *rows, None])
-    term = LoraTerms(pool).decodes(1, [staged.engine_name for staged in rows])
-    step = term.steps[0][site]
-    assert step is not None
-    assert len(step.a) == 2
-    add_lora([term], 0, site, x, y)
-    torch.testing.assert_close(y, wanted, rtol=1e-4, atol=1e-4)
+    pool.drop(name_of(1))
+    names = [name_of(number) for number in (3, 0, 4, 0, 5, 2)]
+    terms = LoraTerms(pool)
+    for site in _SITES:
+        x, y = (each.to(dtype) for each in inputs(site, len(names) + 2))
+        together = y.clone()
+        add_lora([terms.decodes(1, names)], 0, site, x, together)
+        for row, name in enumerate(names, start=1):
+            alone = y[row : row + 1].clone()
+            add_lora([terms.decodes(0, [name])], 0, site, x[row : row + 1], alone)
+            assert torch.equal(alone[0], together[row])
+        assert torch.equal(together[[0, -1]], y[[0, -1]])
 
 
 @pytest.mark.parametrize("site", list(_SITES))

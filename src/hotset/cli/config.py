@@ -18,10 +18,11 @@ from pydantic import ValidationError
 from hotset.cli.sections import SECTIONS, file_model
 from hotset.cli.settings import Remote, Settings
 from hotset.control.declaring import Desired, DesiredAdapter, DesiredBase, DesiredGrant, DesiredQuota, DesiredTerms
+from hotset.control.declaring_pools import DesiredPool
 from hotset.core.errors import ConfigError
-from hotset.core.ids import AdapterId, parse_alias, parse_base_name, parse_tenant
+from hotset.core.ids import AdapterId, parse_alias, parse_base_name, parse_pool, parse_tenant
 
-_LISTS = ("bases", "tenants", "adapters", "grants")
+_LISTS = ("bases", "tenants", "pools", "adapters", "grants")
 _PREFIX = "HOTSET_"
 
 #: Dotted key → value, such as ``server.tenant_port``.
@@ -91,6 +92,7 @@ def shown(settings: Settings) -> dict[str, Any]:
         "tenants": [
             {"tenant": tenant, **quotas.get(tenant, {}), **terms.get(tenant, {})} for tenant in desired.tenants
         ],
+        "pools": [asdict(pool) for pool in desired.pools],
         "adapters": [{"adapter": str(entry.adapter), "folder": str(entry.folder)} for entry in desired.adapters],
         "grants": [
             {
@@ -209,6 +211,17 @@ def _desired(model: Any) -> Desired:
         tenants=tuple(parse_tenant(entry.tenant) for entry in model.tenants),
         quotas=tuple(DesiredQuota(parse_tenant(entry.tenant), entry.quota) for entry in model.tenants if entry.quota),
         terms=tuple(DesiredTerms(parse_tenant(entry.tenant), entry.terms) for entry in model.tenants if entry.terms),
+        pools=tuple(
+            DesiredPool(
+                parse_pool(entry.pool),
+                parse_base_name(entry.base),
+                entry.kind,
+                entry.rank_class,
+                entry.release_schedule,
+                tuple(parse_tenant(tenant) for tenant in entry.tenants),
+            )
+            for entry in model.pools
+        ),
         adapters=tuple(
             DesiredAdapter(AdapterId.parse(entry.adapter), entry.folder, parse_base_name(entry.base), entry.overrides)
             for entry in model.adapters

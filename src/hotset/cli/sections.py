@@ -9,9 +9,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInf
 
 from hotset.cli.settings import ServerSettings
 from hotset.core.errors import InvalidNameError, InvalidRequestError
-from hotset.core.ids import AdapterId, parse_alias, parse_base_name, parse_tenant
+from hotset.core.fleet import DEFAULT_POOL, PoolKind
+from hotset.core.ids import AdapterId, parse_alias, parse_base_name, parse_pool, parse_tenant
 from hotset.core.quotas import BOUNDS as QUOTA_BOUNDS
 from hotset.core.quotas import DEFAULT_QUOTA, QuotaChange, change_quota
+from hotset.core.schedules import parse_schedule
 from hotset.core.terms import BOUNDS as TERMS_BOUNDS
 from hotset.core.terms import DEFAULT_TERMS, TermsChange, change_terms
 from hotset.engines import settings as engine_settings
@@ -84,6 +86,15 @@ def check_folder(folder: Path, context: ValidationInfo) -> Path:
     if not absolute.is_dir():
         raise ValueError(f"there is no folder {absolute}")
     return absolute
+
+
+def check_schedule(text: str) -> str:
+    """See that a text is a release schedule."""
+    try:
+        parse_schedule(text)
+    except InvalidRequestError as error:
+        raise ValueError(error.message) from error
+    return text
 
 
 Tenant = Annotated[str, named(parse_tenant)]
@@ -184,6 +195,35 @@ class GrantEntry(Section):
         return self
 
 
+class PoolEntry(Section):
+    """A pool and the tenants that its workers serve."""
+
+    pool: Annotated[str, named(parse_pool)]
+    base: BaseNameText
+    kind: PoolKind = "shared"
+    rank_class: Annotated[int, Field(ge=1, le=4096)] | None = None
+    release_schedule: Annotated[str, AfterValidator(check_schedule)] | None = None
+    tenants: tuple[Tenant, ...] = ()
+
+    @model_validator(mode="after")
+    def _check_kind(self) -> "PoolEntry":
+        if self.pool == DEFAULT_POOL:
+            raise ValueError("every base has the pool 'default'; it is not declared")
+        if self.kind == "dedicated" and len(self.tenants) > 1:
+            raise ValueError("a dedicated pool is for one tenant")
+        return self
+
+
+def check_pools(entries: tuple[PoolEntry, ...]) -> tuple[PoolEntry, ...]:
+    """See that no pool stands twice, and no tenant in two pools of one base: they would take turns."""
+    names = [f"pool {entry.pool!r}" for entry in entries]
+    names += [f"tenant {tenant!r} of base {entry.base!r}" for entry in entries for tenant in entry.tenants]
+    doubled = next((name for name in names if names.count(name) > 1), None)
+    if doubled is not None:
+        raise ValueError(f"{doubled} stands twice")
+    return entries
+
+
 def section_model(name: str) -> type[BaseModel]:
     """Return the model of one section, with the defaults of the room's settings and their bounds."""
     settings, bounds = SECTIONS[name]
@@ -202,6 +242,7 @@ class Declarations(Section):
 
     bases: tuple[BaseEntry, ...] = ()
     tenants: Annotated[tuple[TenantEntry, ...], AfterValidator(check_distinct)] = ()
+    pools: Annotated[tuple[PoolEntry, ...], AfterValidator(check_pools)] = ()
     adapters: tuple[AdapterEntry, ...] = ()
     grants: tuple[GrantEntry, ...] = ()
 

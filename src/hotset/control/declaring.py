@@ -1,7 +1,7 @@
 """Bringing an installation to what a file declares: idempotent, forward only, no failure stops the rest.
 
 What was declared and is there is left alone. What an operator did by hand stays: a suspended tenant is not resumed, a
-version that was rejected, retired or rolled back is not published or promoted again. Quotas and terms alone are
+version that was rejected, retired or rolled back is not published or promoted again. Quotas, terms and pools alone are
 brought to the file's numbers each time, as editing the file is how they are changed; a number that it leaves out stays.
 """
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hotset.control.actors import Actor
 from hotset.control.control import Control
+from hotset.control.declaring_pools import DesiredPool, declare_pool
 from hotset.control.progress import Report, silent
 from hotset.control.publishing import Submission
 from hotset.core.errors import HotsetError
@@ -74,6 +75,7 @@ class Desired:
     tenants: tuple[TenantId, ...] = ()
     quotas: tuple[DesiredQuota, ...] = ()
     terms: tuple[DesiredTerms, ...] = ()
+    pools: tuple[DesiredPool, ...] = ()
     adapters: tuple[DesiredAdapter, ...] = ()
     grants: tuple[DesiredGrant, ...] = ()
 
@@ -106,6 +108,8 @@ async def declare(control: Control, actor: Actor, desired: Desired, report: Repo
         await _attempt(outcome, f"quota of {quota.tenant}", lambda quota=quota: _quota(control, actor, quota))
     for terms in desired.terms:
         await _attempt(outcome, f"terms of {terms.tenant}", lambda terms=terms: _terms(control, actor, terms))
+    for pool in desired.pools:
+        await _attempt(outcome, f"pool {pool.pool}", lambda pool=pool: declare_pool(control, actor, pool))
     for adapter in desired.adapters:
         subject = f"adapter {adapter.adapter}"
         await _attempt(outcome, subject, lambda adapter=adapter: _adapter(control, actor, adapter, report))

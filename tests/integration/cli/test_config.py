@@ -193,3 +193,34 @@ def test_an_installation_that_others_reach_separates_duties(host: str, expected:
     assert read_settings(
         environment={"HOTSET_SERVER_ONE_PERSON": "true"}, flags={"server.tenant_host": host}
     ).control.one_person
+
+
+def test_pools_are_declared_with_their_tenants(tmp_path: Path) -> None:
+    file = written(
+        tmp_path, "pools: [{pool: own, base: tiny, kind: dedicated, tenants: [acme]}, {pool: two, base: tiny}]\n"
+    )
+    settings = read_settings(file, environment={})
+    assert [(each.pool, each.kind, each.tenants) for each in settings.desired.pools] == [
+        ("own", "dedicated", (TenantId("acme"),)),
+        ("two", "shared", ()),
+    ]
+    assert shown(settings)["pools"][0]["tenants"] == ("acme",)
+
+
+@pytest.mark.parametrize(
+    ("pools", "said"),
+    [
+        ("[{pool: default, base: tiny}]", "pools[0]: every base has the pool 'default'"),
+        ("[{pool: Own, base: tiny}]", "pools[0].pool: "),
+        ("[{pool: own, base: tiny, kind: private}]", "pools[0].kind: "),
+        ("[{pool: own, base: tiny, release_schedule: always}]", "pools[0].release_schedule: 'always' is no window"),
+        ("[{pool: own, base: tiny, kind: dedicated, tenants: [a, b]}]", "pools[0]: a dedicated pool is for one tenant"),
+        ("[{pool: own, base: tiny}, {pool: own, base: tiny}]", "pools: pool 'own' stands twice"),
+        (
+            "[{pool: a, base: t, tenants: [x]}, {pool: b, base: t, tenants: [x]}]",
+            "pools: tenant 'x' of base 't' stands",
+        ),
+    ],
+)
+def test_what_is_no_pool_is_told(tmp_path: Path, pools: str, said: str) -> None:
+    assert said in mistakes_of(written(tmp_path, f"pools: {pools}\n"))

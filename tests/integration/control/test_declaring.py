@@ -5,8 +5,9 @@ from pathlib import Path
 
 from hotset.control.actors import LOCAL_ADMIN
 from hotset.control.declaring import Declared, Desired, DesiredAdapter, DesiredBase, DesiredGrant, declare
+from hotset.control.declaring_pools import DesiredPool
 from hotset.core.errors import ProofFailedError, VersionRefusedError
-from hotset.core.ids import AdapterId, Alias, BaseName, TenantId
+from hotset.core.ids import AdapterId, Alias, BaseName, PoolName, TenantId
 from tests.support.bases import make_tiny_base
 from tests.support.installation import Installation, installation, run
 
@@ -126,5 +127,29 @@ def test_without_one_person_a_reviewer_still_has_the_last_word(tmp_path: Path) -
             token = (await inst.ok("POST", "/operators", {"name": "rita", "roles": ["reviewer"]}))["token"]
             await inst.step("acme/support@1", "approve", token=token)
             assert (await declared(inst, desired(inst))).changed == ["promoted acme/support@1"]
+
+    run(story())
+
+
+def test_pools_come_to_be_with_their_tenants_and_follow_the_file(tmp_path: Path) -> None:
+    async def story() -> None:
+        make_tiny_base(tmp_path / "tiny")
+        async with installation(tmp_path) as inst:
+            pool = DesiredPool(PoolName("own"), TINY, "dedicated", 64, "mon 09:00-16:00", (ACME,))
+            wanted = replace(desired(inst), adapters=(), grants=(), pools=(pool,))
+            outcome = await declared(inst, wanted)
+            assert outcome.failed == []
+            assert outcome.changed[-2:] == ["added pool own", "put acme into pool own"]
+            entry = inst.holder.newest.pools[PoolName("own")]
+            assert (entry.kind, entry.rank_class, entry.tenants) == ("dedicated", 64, (ACME,))
+            assert (await declared(inst, wanted)).changed == []
+            await inst.ok("POST", "/pools/default/assign", {"tenant": ACME, "base": "tiny"})
+            later = replace(pool, release_schedule="tue 09:00-16:00")
+            outcome = await declared(inst, replace(wanted, pools=(later,)))
+            assert outcome.changed == ["set release schedule of pool own", "put acme into pool own"]
+            outcome = await declared(inst, replace(wanted, pools=(replace(pool, release_schedule=None),)))
+            assert (outcome.changed, outcome.failed) == ([], [])
+            outcome = await declared(inst, replace(wanted, pools=(replace(pool, kind="shared"),)))
+            assert [subject for subject, _ in outcome.failed] == ["pool own"]
 
     run(story())

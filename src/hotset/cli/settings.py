@@ -72,6 +72,7 @@ class Settings:
             rank_max=self.engine.rank_max,
             dtype=self.engine.verified_dtype,
             uploads=self.uploads,
+            job_keep_s=self.jobs.keep_s,
         )
 
     def at(self, home: Path) -> "Settings":

@@ -135,6 +135,7 @@ class TenantAnswer(Answer):
     limit_slots: int | None
     loads_per_minute: float | None
     terms: TermsAnswer
+    allows_jobs: bool
 
 
 class TenantsAnswer(Answer):

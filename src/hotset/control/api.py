@@ -28,6 +28,7 @@ from hotset.control.routes_installation import (
     request_endpoints,
     store_endpoints,
 )
+from hotset.control.routes_jobs import job_endpoints
 from hotset.control.routes_residency import residency_endpoints
 from hotset.control.routes_tenancy import grant_endpoints, key_endpoints, tenant_endpoints
 from hotset.control.streaming import NDJSON_TYPE, Listening
@@ -98,6 +99,7 @@ def admin_endpoints(control: Control, explain: Explain | None = None) -> list[En
         *tenant_endpoints(control),
         *key_endpoints(control),
         *grant_endpoints(control),
+        *job_endpoints(control),
         *upload_endpoints(control),
         *adapter_endpoints(control),
         *version_endpoints(control),

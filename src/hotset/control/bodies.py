@@ -67,6 +67,12 @@ class AliasTermsBody(Body):
     first_token_budget_ms: int | None
 
 
+class AllowJobsBody(Body):
+    """Whether a tenant's requests may be accepted as jobs."""
+
+    allowed: bool
+
+
 class KeyBody(Body):
     """A new API key."""
 

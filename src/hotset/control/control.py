@@ -1,8 +1,8 @@
 """Control: every operator command, wired over one state folder, and the fleet that it follows.
 
-Commands live in groups by concept (`bases`, `tenants`, `keys`, `grants`, `terms`, `operators`, `pools`, `workers`,
-`publishing`, `proving`, `approving`, `upkeep`), one method a command. Each validates, changes the catalogue in one
-transaction with its audit entry, and leads to a new snapshot for every holder.
+Commands live in groups by concept (`bases`, `tenants`, `keys`, `grants`, `jobs`, `terms`, `operators`, `pools`,
+`workers`, `publishing`, `proving`, `approving`, `upkeep`), one method a command. Each validates, changes the catalogue
+in one transaction with its audit entry, and leads to a new snapshot for every holder.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from hotset.control.bases import BaseCommands
 from hotset.control.commits import Commits
 from hotset.control.fleet import Fleet, FleetSettings
 from hotset.control.grants import Grants
+from hotset.control.jobs import Jobs
 from hotset.control.keys import Keys
 from hotset.control.operators import Operators
 from hotset.control.pools import Pools
@@ -50,6 +51,8 @@ class ControlSettings:
     rank_max: int = 64
     dtype: str = "bfloat16"
     uploads: UploadLimits = field(default_factory=UploadLimits)
+    #: How long a job that ended is kept.
+    job_keep_s: float = 86_400.0
     fleet: FleetSettings = field(default_factory=FleetSettings)
 
 
@@ -90,6 +93,7 @@ class Control:
         self.tenants = Tenants(self.commits)
         self.keys = Keys(self.commits, entropy)
         self.grants = Grants(self.commits)
+        self.jobs = Jobs(self.commits, keep_s=settings.job_keep_s)
         self.terms = TermsCommands(self.commits)
         self.operators = Operators(self.commits, entropy)
         self.pools = Pools(self.commits)

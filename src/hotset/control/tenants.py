@@ -93,8 +93,25 @@ class Tenants:
 
         return await self._commits.run(actor, act)
 
+    async def allow_jobs(self, actor: Actor, tenant: TenantId, *, allowed: bool) -> TenantRow:
+        """Let the tenant's requests be accepted as jobs, or not; those that were accepted stay.
+
+        Raises:
+            PermissionDeniedError: the actor is no admin.
+            NotFoundError: there is no such tenant.
+        """
+        actor.require("admin")
+
+        def act(change: Change) -> TenantRow:
+            if need_tenant(change.catalogue, tenant).allows_jobs != allowed:
+                change.catalogue.tenants.allow_jobs(tenant, allowed=allowed)
+                change.audit("tenant.jobs", tenant, allowed=allowed)
+            return need_tenant(change.catalogue, tenant)
+
+        return await self._commits.run(actor, act)
+
     async def remove(self, actor: Actor, tenant: TenantId, *, cut: bool = False) -> TenantRow:
-        """Revoke the tenant's keys, drop its grants, and never serve its adapters again; its name stays taken.
+        """Revoke the tenant's keys, drop its grants and jobs, never serve its adapters again; its name stays taken.
 
         Raises:
             PermissionDeniedError: the actor is no admin.
@@ -112,6 +129,7 @@ class Tenants:
                 raise ConflictError(f"Other tenants use adapters of {tenant}: {listed}. Remove these grants first.")
             catalogue.keys.revoke_all(tenant, change.now_s)
             catalogue.grants.remove_all(tenant)
+            catalogue.jobs.delete_all(tenant)
             catalogue.pools.remove_tenant(tenant)
             catalogue.tenants.change_state(tenant, "removed")
             change.audit("tenant.remove", tenant, cut=cut)

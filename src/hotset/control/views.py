@@ -93,6 +93,7 @@ def tenant_answers(catalogue: Catalogue, rows: list[TenantRow]) -> list[answers.
             limit_slots=row.quota.limit_slots,
             loads_per_minute=row.quota.loads_per_minute,
             terms=terms_answer(row.terms),
+            allows_jobs=row.allows_jobs,
         )
         for row in rows
     ]

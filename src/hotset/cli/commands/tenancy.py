@@ -62,6 +62,22 @@ def list_tenants(context: typer.Context, json: Json = False) -> None:
     print_table(columns, rows, empty="There is no tenant yet: hotset tenant add NAME.")
 
 
+@tenants.command("jobs")
+def allow_jobs(
+    context: typer.Context,
+    tenant: str,
+    allow: Annotated[bool, typer.Option("--allow/--forbid", help="Its requests may be answered later, or not.")],
+    json: Json = False,
+) -> None:
+    """Allow or forbid a tenant jobs; those that were accepted stay."""
+    with admin(context) as client:
+        answer = client.post(f"/tenants/{tenant}/jobs", {"allowed": allow})
+    if json:
+        print_json(answer)
+    else:
+        say(f"Requests of {tenant} are {'' if answer['allows_jobs'] else 'not '}accepted as jobs.")
+
+
 @tenants.command("suspend")
 def suspend_tenant(context: typer.Context, tenant: str, cut: Cut = False, json: Json = False) -> None:
     """Refuse a tenant's requests until it is resumed."""

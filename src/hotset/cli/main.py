@@ -11,7 +11,19 @@ from typing import Annotated
 import typer
 
 import hotset
-from hotset.cli.commands import adapters, bases, bench, fleet, installation, jobs, residency, serving, tenancy, terms
+from hotset.cli.commands import (
+    adapters,
+    bases,
+    bench,
+    fleet,
+    installation,
+    jobs,
+    on_call,
+    residency,
+    serving,
+    tenancy,
+    terms,
+)
 from hotset.cli.output import warn
 from hotset.cli.wording import worded
 from hotset.core.errors import (
@@ -32,7 +44,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Serve many tenants' LoRA adapters over shared base models.",
 )
-for module in (serving, bases, adapters, tenancy, terms, fleet, residency, jobs, installation, bench):
+for module in (serving, bases, adapters, tenancy, terms, fleet, residency, jobs, on_call, installation, bench):
     module.register(app)
 
 

@@ -97,6 +97,18 @@ def progress(title: str) -> Generator[Callable[[dict[str, Any]], None]]:
         yield show
 
 
+def duration(seconds: float | None) -> str | None:
+    """Return a duration in the unit that suits it."""
+    if seconds is None:
+        return None
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    for unit, length_s in (("d", 86_400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * length_s:
+            return f"{seconds / length_s:.1f} {unit}"
+    return f"{seconds:.1f} s"
+
+
 def _cell(value: object) -> str:
     text = "-" if value is None or value == "" else str(value)
     return text.replace("[", r"\[")

@@ -78,6 +78,7 @@ class Server:
         self.request_log = RequestLog(folder.logs / "requests.jsonl")
         self.pool = EnginePool(settings, folder, clock, self.metrics)
         self.jobs = make_job_book(settings, folder, self.metrics)
+        self._usage: asyncio.Task[None] | None = None
         self.tenant_app: TenantApp = build_tenant_app(
             settings.gateway,
             self.pool.agents,
@@ -96,6 +97,9 @@ class Server:
         self.control.add_holder(self.tenant_app)
         self.control.add_cutter(self.tenant_app)
         self.control.add_viewer(self.pool)
+        self.control.activity = self.metrics.activity
+        self.control.usage.books.append(self.metrics.usage)
+        self._usage = asyncio.create_task(self.control.usage.keep(), name="usage")
         return opened.first_token
 
     @contextlib.asynccontextmanager
@@ -141,7 +145,11 @@ class Server:
         self.tenant_app.stop_running()
 
     async def close(self) -> None:
-        """End engines, jobs, control and the request log."""
+        """End engines, jobs, control and the request log; usage is written up to here."""
+        if self._usage is not None:
+            self._usage.cancel()
+            await asyncio.gather(self._usage, return_exceptions=True)
+            await self.control.usage.write()
         await self.pool.stop()
         await asyncio.to_thread(self.jobs.transactions.close)
         await self.control.close()

@@ -309,12 +309,6 @@ class AdaptersAnswer(Answer):
     adapters: list[AdapterAnswer]
 
 
-class RequestAnswer(Answer):
-    """What the request log says of one request; never a word of its prompt."""
-
-    model_config = ConfigDict(frozen=True, extra="allow")
-
-
 class ProblemAnswer(Answer):
     """An error (RFC 9457)."""
 

@@ -21,14 +21,9 @@ from hotset.control.openapi import openapi_document
 from hotset.control.problems import problem_response
 from hotset.control.routes_adapters import adapter_endpoints, upload_endpoints, version_endpoints
 from hotset.control.routes_fleet import freeze_endpoints, pool_endpoints, worker_endpoints
-from hotset.control.routes_installation import (
-    Explain,
-    base_endpoints,
-    installation_endpoints,
-    request_endpoints,
-    store_endpoints,
-)
+from hotset.control.routes_installation import base_endpoints, installation_endpoints, store_endpoints
 from hotset.control.routes_jobs import job_endpoints
+from hotset.control.routes_on_call import Explain, on_call_endpoints
 from hotset.control.routes_residency import residency_endpoints
 from hotset.control.routes_tenancy import grant_endpoints, key_endpoints, tenant_endpoints
 from hotset.control.streaming import NDJSON_TYPE, Listening
@@ -90,7 +85,7 @@ def admin_endpoints(control: Control, explain: Explain | None = None) -> list[En
     return [
         *installation_endpoints(control),
         *store_endpoints(control),
-        *request_endpoints(explain),
+        *on_call_endpoints(control, explain),
         *residency_endpoints(control),
         *worker_endpoints(control),
         *freeze_endpoints(control),

@@ -1,11 +1,12 @@
 """Control: every operator command, wired over one state folder, and the fleet that it follows.
 
 Commands live in groups by concept (`bases`, `tenants`, `keys`, `grants`, `jobs`, `terms`, `operators`, `pools`,
-`workers`, `publishing`, `proving`, `approving`, `upkeep`), one method a command. Each validates, changes the catalogue
-in one transaction with its audit entry, and leads to a new snapshot for every holder.
+`workers`, `publishing`, `proving`, `approving`, `usage`, `upkeep`), one method a command. Each validates, changes the
+catalogue in one transaction with its audit entry, and leads to a new snapshot for every holder.
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import hotset
@@ -27,6 +28,7 @@ from hotset.control.tenants import Tenants
 from hotset.control.terms import TermsCommands
 from hotset.control.tokens import Entropy, system_entropy
 from hotset.control.upkeep import Upkeep
+from hotset.control.usage import UsageCommands
 from hotset.control.workers import Workers
 from hotset.core.clock import Clock
 from hotset.core.ports import Cutter, ResidencyViewer
@@ -37,6 +39,7 @@ from hotset.storage.blobs import BlobStore
 from hotset.storage.database import Database
 from hotset.storage.staging import Staging, UploadLimits
 from hotset.storage.state_folder import StateFolder
+from hotset.telemetry.activity import Activity
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,8 @@ class Control:
         self.blobs = BlobStore(folder.blobs)
         self.staging = Staging(folder.staging, settings.uploads)
         self.listening = Listening()
+        #: What goes on in this process; whoever runs a gateway here says so.
+        self.activity: Callable[[], Activity] = Activity
         #: Who knows what is in the workers' slots; none where no server runs.
         self.viewers: list[ResidencyViewer] = []
         self.commits = Commits(self._database, clock)
@@ -111,6 +116,7 @@ class Control:
             one_person=settings.one_person,
             one_person_setting=settings.one_person_setting,
         )
+        self.usage = UsageCommands(self.commits, self.viewers, clock)
         self.upkeep = Upkeep(self.commits, self.blobs, self.staging, store_lock)
 
     async def open(self) -> Opened:

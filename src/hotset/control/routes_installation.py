@@ -1,6 +1,5 @@
 """Admin API: the installation, its operators, store, audit log and bases."""
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import cast
 
@@ -8,12 +7,8 @@ from hotset.control import answers, bodies, views
 from hotset.control.actors import parse_roles
 from hotset.control.control import Control
 from hotset.control.endpoints import Call, Endpoint, Reply
-from hotset.core.errors import NotFoundError
 from hotset.core.ids import parse_base_name
 from hotset.storage.catalogue import Catalogue
-
-#: Returns what the request log says of a request id; None where it says nothing.
-Explain = Callable[[str], Mapping[str, object] | None]
 
 
 def installation_endpoints(control: Control) -> list[Endpoint]:
@@ -101,18 +96,6 @@ def store_endpoints(control: Control) -> list[Endpoint]:
         Endpoint("GET", "/audit", "Read the audit log", list_audit, answers.AuditAnswer, query=paging),
         Endpoint("GET", "/audit/verify", "Check the audit log's chain", verify_audit, answers.AuditVerdictAnswer),
     ]
-
-
-def request_endpoints(explain: Explain | None) -> list[Endpoint]:
-    """Return the endpoint that reads the request log; without a log it finds nothing."""
-
-    async def show(call: Call) -> Reply:
-        entry = None if explain is None else explain(call.param("request_id"))
-        if entry is None:
-            raise NotFoundError("The request log holds no such request.", param="request_id")
-        return Reply(answers.RequestAnswer.model_validate(dict(entry)))
-
-    return [Endpoint("GET", "/requests/{request_id}", "Explain a request", show, answers.RequestAnswer)]
 
 
 def base_endpoints(control: Control) -> list[Endpoint]:

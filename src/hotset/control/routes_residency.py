@@ -35,7 +35,7 @@ def residency_endpoints(control: Control) -> list[Endpoint]:
             raise EngineUnavailableError(_NO_ENGINE)
         workers = [worker for viewer in control.viewers for worker in viewer.view_residency()]
         shown = [worker for worker in workers if base in (None, worker.base)]
-        names = await _version_names(control, shown)
+        names = await version_names(control, shown)
         quotas = control.commits.snapshot.quotas
         return Reply(ResidencyAnswer(workers=[_worker(worker, names, quotas) for worker in shown]))
 
@@ -43,9 +43,9 @@ def residency_endpoints(control: Control) -> list[Endpoint]:
     return [Endpoint("GET", "/residency", "Show who holds which slot", show, ResidencyAnswer, query=query)]
 
 
-async def _version_names(control: Control, workers: Iterable[WorkerReport]) -> Mapping[EngineName, str]:
+async def version_names(control: Control, workers: Iterable[WorkerReport]) -> Mapping[EngineName, str]:
     """Return ``owner/name@N`` for each engine name in the reports, from the snapshot where it has them all."""
-    wanted = {name for worker in workers if worker.residency is not None for name in _mentioned(worker.residency)}
+    wanted = {name for worker in workers for name in _mentioned(worker)}
     serving = control.commits.snapshot.versions
     if wanted <= serving.keys():
         return {name: str(serving[name].ref) for name in wanted}
@@ -57,10 +57,11 @@ def _all_version_names(catalogue: Catalogue) -> Mapping[EngineName, str]:
     return {name: str(ref) for ref, name in routes if name is not None}
 
 
-def _mentioned(report: ResidencyReport) -> Iterator[EngineName]:
-    for slot in report.slots:
-        yield from (name for name in (slot.version, slot.successor) if name is not None)
-    yield from (name for name, _ in report.warm.largest)
+def _mentioned(worker: WorkerReport) -> Iterator[EngineName]:
+    for place in (*(worker.residency.slots if worker.residency is not None else ()), *worker.events):
+        yield from (name for name in (place.version, place.successor) if name is not None)
+    if worker.residency is not None:
+        yield from (name for name, _ in worker.residency.warm.largest)
 
 
 def _worker(worker: WorkerReport, names: Mapping[EngineName, str], quotas: Mapping[TenantId, Quota]) -> WorkerAnswer:

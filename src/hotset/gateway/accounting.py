@@ -13,6 +13,7 @@ from hotset.core.errors import (
     RequestError,
 )
 from hotset.core.ids import RequestId
+from hotset.core.usage import Usage
 from hotset.gateway.authenticate import Caller
 from hotset.gateway.budget import NO_BUDGET, Budget
 from hotset.gateway.plane import Plane
@@ -106,7 +107,8 @@ def settle(plane: Plane, account: Account, outcome: Outcome, code: str | None) -
                 rest_s = now_s - account.first_token_at_s
                 metrics.per_token(caller.key.tenant, rest_s / (account.completion_tokens - 1))
     bound = account.bound
-    adapter = bound.route.adapter if bound is not None else None
+    adapter = str(bound.route.adapter) if bound is not None and bound.route.adapter is not None else ""
+    _count_usage(plane.metrics.usage.of(caller.key.tenant, adapter), account, outcome)
     plane.request_log.append(
         RequestEntry(
             request_id=account.request_id,
@@ -114,7 +116,7 @@ def settle(plane: Plane, account: Account, outcome: Outcome, code: str | None) -
             tenant=caller.key.tenant,
             key=caller.key.key,
             alias=bound.model if bound is not None else "",
-            adapter=str(adapter) if adapter is not None else "",
+            adapter=adapter,
             version=bound.number if bound is not None else 0,
             base=bound.route.base if bound is not None else "",
             endpoint=account.endpoint,
@@ -133,3 +135,10 @@ def settle(plane: Plane, account: Account, outcome: Outcome, code: str | None) -
             job=account.job,
         )
     )
+
+
+def _count_usage(usage: Usage, account: Account, outcome: Outcome) -> None:
+    usage.requests += 1
+    usage.refused += outcome is Outcome.REFUSED
+    usage.prompt_tokens += account.prompt_tokens
+    usage.completion_tokens += account.completion_tokens

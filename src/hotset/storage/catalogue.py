@@ -14,6 +14,7 @@ from hotset.storage.operators import Operators
 from hotset.storage.schema import SETTINGS
 from hotset.storage.tenants import Grants, Keys, Tenants
 from hotset.storage.trust import Trust
+from hotset.storage.usage import UsageRows
 from hotset.storage.versions import Adapters, Versions
 
 _EPOCH = "epoch"
@@ -39,6 +40,7 @@ class Catalogue:
         self.homes = Homes(connection)
         self.jobs = Jobs(connection)
         self.audit = Audit(connection)
+        self.usage = UsageRows(connection)
 
     def epoch(self) -> int:
         """Return the number of the newest routing state, 0 before the first."""

@@ -197,6 +197,21 @@ BANS = Table(
     Column("at_s", Float, nullable=False),
 )
 
+USAGE = Table(
+    "usage",
+    METADATA,
+    Column("hour_s", Integer, primary_key=True, autoincrement=False),
+    Column("tenant", Text, primary_key=True),
+    Column("adapter", Text, primary_key=True),
+    Column("requests", Integer, nullable=False),
+    Column("refused", Integer, nullable=False),
+    Column("prompt_tokens", Integer, nullable=False),
+    Column("completion_tokens", Integer, nullable=False),
+    Column("loads", Integer, nullable=False),
+    Column("load_seconds", Float, nullable=False),
+    Column("slot_seconds", Float, nullable=False),
+)
+
 AUDIT = Table(
     "audit",
     METADATA,

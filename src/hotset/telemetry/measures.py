@@ -49,6 +49,14 @@ class Measures:
         ):
             yield from table.families()
 
+    def queue(self) -> dict[str, tuple[int, float]]:
+        """Return by lane how many requests wait, and for how long the oldest has."""
+        found: dict[str, tuple[int, float]] = {}
+        for lane, _, age_s in (waiting for measure in self.waits for waiting in measure()):
+            count, oldest_s = found.get(lane, (0, 0.0))
+            found[lane] = count + 1, max(oldest_s, age_s)
+        return found
+
     def _take_bytes(self) -> None:
         sums = dict.fromkeys(self._resident.values, 0.0)  # what is gone shows as 0, not as its last value
         by_adapter: dict[tuple[str, str], int] = defaultdict(int)

@@ -14,7 +14,9 @@ from hotset import __version__
 from hotset.core.clock import Clock
 from hotset.core.ids import TenantId
 from hotset.core.messages import StepFacts
+from hotset.core.usage import UsageSums
 from hotset.telemetry import names
+from hotset.telemetry.activity import SHARES, Activity
 from hotset.telemetry.batching import BatchEfficiency
 from hotset.telemetry.instruments import CounterTable, GaugeTable, HistogramTable
 from hotset.telemetry.measures import Measures
@@ -60,6 +62,8 @@ class Metrics(Collector):
         self._job_duration = HistogramTable(names.JOB_DURATION)
         self._build = GaugeTable(names.BUILD)
         self._build.set(1, (__version__,))
+        #: What gateways of this process count for usage reports; taken away by whoever keeps it.
+        self.usage = UsageSums()
         #: What `top` shows of the last minute.
         self.recent_first_tokens = RecentTimes()
         self.recent = {name: MinuteCount() for name in ("requests", "refusals", "loads", "evictions")}
@@ -163,6 +167,17 @@ class Metrics(Collector):
     def log_lines_dropped(self, count: int) -> None:
         """Count lost lines of the request log; called from its writing thread too."""
         self._log_dropped.add((), count)
+
+    def activity(self) -> Activity:
+        """Return what goes on now."""
+        now_s = self._clock.monotonic_s()
+        return Activity(
+            in_flight=self._count_in_flight(),
+            per_minute={name: count.count(now_s) for name, count in self.recent.items()},
+            first_token_s=self.recent_first_tokens.quantiles(SHARES, now_s),
+            queue=self.measures.queue(),
+            batch_efficiency=self._batching.ratio(),
+        )
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric (called by the registry when it is scraped)."""

@@ -200,7 +200,54 @@ def test_a_request_is_explained_without_its_prompt(live: RunningServer, hotset: 
     status, entry, _ = hotset(live.home)("explain", answer.headers["x-request-id"], "--json")
     assert (status, entry["tenant"], entry["adapter"], entry["version"]) == (0, "tenant-1", "tenant-1/adapter", 1)
     assert (entry["budget_ms"], entry["retry_after_ms"]) == (600_000, None)
+    assert (entry["route"], entry["engine"]) == ("adapter -> tenant-1/adapter@1 on tiny", "instant 1")
+    assert entry["waits"]["total_s"] >= entry["waits"]["answer_s"] >= 0
     assert "xyzzy" not in json.dumps(entry)
+    status, text, _ = hotset(live.home)("explain", answer.headers["x-request-id"])
+    assert status == 0
+    assert "adapter -> tenant-1/adapter@1 on tiny" in text
+    assert "xyzzy" not in text
+
+
+def test_usage_and_top_show_what_was_served(live: RunningServer, hotset: Callable[[Path], Hotset]) -> None:
+    command = hotset(live.home)
+    body = {"model": "adapter", "messages": [{"role": "user", "content": "one two"}], "max_tokens": 3}
+    headers = {"Authorization": f"Bearer {live.tenants['tenant-0'].token}"}
+    before = usage_of(command, "tenant-0")
+    for _ in range(2):
+        assert httpx.post(f"{live.url}/v1/chat/completions", json=body, headers=headers).status_code == 200
+    after = usage_of(command, "tenant-0")
+    assert after["requests"] - before["requests"] == 2
+    assert after["completion_tokens"] - before["completion_tokens"] == 6
+    assert after["slot_seconds"] > before["slot_seconds"]
+    assert after["loads"] >= 1
+    status, text, _ = command("usage", "--csv", "--since", "1h")
+    header, *rows = text.splitlines()
+    assert (status, header) == (0, ",".join(after))
+    assert any(row.startswith("tenant-0,tenant-0/adapter,") for row in rows)
+    status, now, _ = command("top", "--json")
+    assert (status, now["workers"][0]["base"], now["workers"][0]["engine"]) == (0, "tiny", "instant 1")
+    assert "tenant-0/adapter@1" in [slot["version"] for slot in now["workers"][0]["slots"]]
+    assert "tenant-0" in [tenant["tenant"] for tenant in now["tenants"]]
+    assert now["per_minute"]["requests"] >= 2
+    status, text, _ = command("top", "--once")
+    assert status == 0
+    assert "tiny on instant 1" in text
+
+
+def usage_of(command: Hotset, tenant: str) -> dict[str, Any]:
+    status, answer, _ = command("usage", "--tenant", tenant, "--json")
+    assert status == 0
+    none: dict[str, Any] = dict.fromkeys(("requests", "completion_tokens", "loads", "slot_seconds"), 0)
+    return next((row for row in answer["rows"] if row["adapter"] == f"{tenant}/adapter"), none)
+
+
+def test_without_a_server_there_is_usage_and_nothing_goes_on(tmp_path: Path, hotset: Callable[[Path], Hotset]) -> None:
+    command = hotset(tmp_path / "home")
+    assert command("usage", "--json")[1]["rows"] == []
+    status, _, err = command("top", "--once")
+    assert status == 1
+    assert "needs a running server" in err
 
 
 def test_from_elsewhere_files_are_uploaded_and_links_are_not_followed(

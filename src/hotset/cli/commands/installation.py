@@ -1,4 +1,4 @@
-"""``hotset store``, ``audit``, ``explain``, ``config``, ``doctor``: the installation as a whole."""
+"""``hotset store``, ``audit``, ``config``, ``doctor``: the installation as a whole."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ import yaml
 
 from hotset.cli.config import shown
 from hotset.cli.doctor import examine
-from hotset.cli.output import moment, print_json, print_pairs, print_table, progress, say, size
+from hotset.cli.output import moment, print_json, print_table, progress, say, size
 from hotset.cli.session import CLOCK, ConfigFile, Json, Yes, admin, confirm, settings_of
 
 store = typer.Typer(no_args_is_help=True, help="The trusted store: collect garbage, verify.")
@@ -21,7 +21,6 @@ def register(root: typer.Typer) -> None:
     root.add_typer(store, name="store")
     root.add_typer(audit, name="audit")
     root.add_typer(config, name="config")
-    root.command("explain")(explain)
     root.command("doctor")(doctor)
 
 
@@ -83,16 +82,6 @@ def verify_audit(context: typer.Context, json: Json = False) -> None:
         say(f"The chain is broken at entry {found['first_broken']}.")
     if not found["is_intact"]:
         raise typer.Exit(_UNSOUND_STATUS)
-
-
-def explain(context: typer.Context, request_id: str, json: Json = False) -> None:
-    """Say what became of a request: route, lane, waits, outcome; never a word of its prompt."""
-    with admin(context) as client:
-        entry = client.get(f"/requests/{request_id}")
-    if json:
-        print_json(entry)
-        return
-    print_pairs((name, moment(value) if name == "at" else value) for name, value in entry.items())
 
 
 @config.command("check")

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hotset.cli.output import print_json, print_table, say, size
+from hotset.cli.output import duration, print_json, print_table, say, size
 from hotset.cli.session import Json, admin
 
 residency = typer.Typer(no_args_is_help=True, help="The engines' slots: show.")
@@ -63,8 +63,8 @@ def _slot_row(slot: dict[str, Any]) -> tuple[object, ...]:
         state,
         f"{version} > {successor}" if successor not in (None, version) else version,
         slot["account"],
-        _seconds(slot["hot_for_s"]),
-        _seconds(slot["load_s"]),
+        duration(slot["hot_for_s"]),
+        duration(slot["load_s"]),
         f"{slot['num_running']} + {slot['num_waiting']} waiting" if slot["num_waiting"] else slot["num_running"],
         _counts(slot["users"]),
         None if slot["slot_bytes"] is None else size(slot["slot_bytes"]),
@@ -97,15 +97,3 @@ def _next(found: dict[str, Any]) -> str:
 
 def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts.items())
-
-
-def _seconds(seconds: float | None) -> str | None:
-    """Return a duration in the unit that suits it."""
-    if seconds is None:
-        return None
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    for unit, length_s in (("d", 86_400.0), ("h", 3600.0), ("min", 60.0)):
-        if seconds >= 2 * length_s:
-            return f"{seconds / length_s:.1f} {unit}"
-    return f"{seconds:.1f} s"

@@ -1,6 +1,7 @@
 """Where each version is meant to be hot or warm: few homes, that follow its load and move seldom.
 
-A version's ideal homes are the best drawn of the workers that suit it (`rendezvous`), as many as its load takes.
+A version's ideal homes are the best drawn of the workers that suit it (`rendezvous`), as many as its load takes; a busy
+one passes over those that would bear far more than their part of the load (`burdens`).
 `plan_homes` brings the homes there in small steps. What can't wait is done at once: the first home of a version, and
 another one for each that was lost. The rest is a move: it waits until the version's homes have stood for a while, and
 there are only so many a minute, those of the busiest versions first. A version that is in no store moves freely, as
@@ -13,10 +14,11 @@ Source: highest random weight, Thaler & Ravishankar 1998.
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hotset.core.ids import Digest, PoolName, WorkerId
+from hotset.routing.burdens import Burdens
 from hotset.routing.placements import Cause, HomesSettings, HomeWorker, Move, Place, Placement, Plan, Wanted
 from hotset.routing.rendezvous import rank
 from hotset.routing.replicas import count_homes
@@ -41,6 +43,8 @@ class _Choice:
     """What one version may choose from."""
 
     #: Workers that take it, the best drawn of the lowest fitting rank class first.
+    drawn: tuple[WorkerId, ...]
+    #: The same, those last that would bear too much with it.
     ranked: tuple[WorkerId, ...]
     num_ideal: int
     num_most: int
@@ -51,10 +55,11 @@ class _Choice:
         return self.ranked[: self.num_ideal]
 
     def ordered(self, homes: Collection[WorkerId]) -> tuple[WorkerId, ...]:
-        """Return these homes, best first."""
-        return tuple(worker for worker in self.ranked if worker in homes)
+        """Return these homes, the best drawn first: an order that no load changes."""
+        return tuple(worker for worker in self.drawn if worker in homes)
 
 
+_PoolKey = tuple[Digest, PoolName]
 _URGENCY: Mapping[Cause, int] = {"grow": 0, "swap": 1, "shrink": 2}
 
 
@@ -80,11 +85,12 @@ def plan_homes(
     placements: dict[Place, Placement] = {}
     moves: list[Move] = []
     proposals: list[_Proposal] = []
-    for each in sorted(wanted, key=lambda each: (each.pool, each.version)):
+    for each, known, burdens in _by_load(before, wanted, by_pool, elapsed_s, settings):
         place = (each.pool, each.version)
-        known = _weighed(before.placements.get(place, Placement()), each.num_in_flight, elapsed_s, settings)
-        choice = _choice(known, each, by_pool.get((each.base, each.pool), ()), settings)
+        burdens.take(known)
+        choice = _choice(known, each, by_pool.get((each.base, each.pool), ()), burdens, settings)
         placements[place] = current = _hold(known, choice, now_s)
+        burdens.put(current)
         if set(current.homes) != set(known.homes):
             moves.append(_move(place, "lost" if known.homes else "new", known.homes, current.homes))
         step = _next_step(current.homes, choice)
@@ -99,32 +105,59 @@ def plan_homes(
     return Plan(placements, now_s, budget), moves
 
 
-def _by_pool(workers: Iterable[HomeWorker]) -> dict[tuple[Digest, PoolName], list[HomeWorker]]:
-    by_pool: dict[tuple[Digest, PoolName], list[HomeWorker]] = {}
+def _by_load(
+    before: Plan,
+    wanted: Iterable[Wanted],
+    by_pool: Mapping[_PoolKey, Sequence[HomeWorker]],
+    elapsed_s: float,
+    settings: HomesSettings,
+) -> Iterator[tuple[Wanted, Placement, Burdens]]:
+    """Yield each version with where it is at home and what its pool's workers bear, the busiest first."""
+    known = [
+        (each, _weighed(before.placements.get((each.pool, each.version), Placement()), each, elapsed_s, settings))
+        for each in wanted
+    ]
+    placed: dict[_PoolKey, list[Placement]] = {}
+    for each, placement in known:
+        placed.setdefault((each.base, each.pool), []).append(placement)
+    burdens = {key: Burdens(by_pool.get(key, ()), placements, settings) for key, placements in placed.items()}
+    for each, placement in sorted(known, key=lambda pair: (-pair[1].load, pair[0].pool, pair[0].version)):
+        yield each, placement, burdens[each.base, each.pool]
+
+
+def _by_pool(workers: Iterable[HomeWorker]) -> dict[_PoolKey, list[HomeWorker]]:
+    by_pool: dict[_PoolKey, list[HomeWorker]] = {}
     for worker in workers:
         by_pool.setdefault((worker.base, worker.pool), []).append(worker)
     return by_pool
 
 
-def _weighed(known: Placement, num_in_flight: int, elapsed_s: float, settings: HomesSettings) -> Placement:
+def _weighed(known: Placement, each: Wanted, elapsed_s: float, settings: HomesSettings) -> Placement:
     """Return the placement with its load brought up to now."""
     part = 1.0 - math.exp(-elapsed_s / settings.smoothing_s)
-    load = known.load + (num_in_flight - known.load) * part
+    load = known.load + (each.num_in_flight - known.load) * part
     return replace(known, load=load if load >= _LOAD_MIN else 0.0)
 
 
-def _choice(known: Placement, each: Wanted, workers: Sequence[HomeWorker], settings: HomesSettings) -> _Choice:
+def _choice(
+    known: Placement, each: Wanted, workers: Sequence[HomeWorker], burdens: Burdens, settings: HomesSettings
+) -> _Choice:
     """Return the workers that take the version, best first, and how many of which of them it should have."""
     taking = [worker for worker in workers if worker.rank_class >= each.rank]
-    ranked = rank(each.version, {worker.worker: worker.num_slots for worker in taking})
+    drawn = rank(each.version, {worker.worker: worker.num_slots for worker in taking})
     # Slots are as wide as their class: a version goes to the lowest that takes it.
     lowest = min((worker.rank_class for worker in taking), default=0)
     preferred = {worker.worker for worker in taking if worker.rank_class == lowest}
     capacity = settings.share_per_home * min((worker.num_sequences_max for worker in taking), default=1)
     most = min(settings.homes_max, len(preferred))
     count = count_homes(len(known.homes), known.load / capacity, most=most, shrink_at=settings.shrink_at)
-    ranked.sort(key=lambda worker: worker not in preferred)
-    return _Choice(tuple(ranked), num_ideal=count, num_most=most)
+    drawn.sort(key=lambda worker: worker not in preferred)
+    share = known.load / max(1, count)
+
+    def is_last(worker: WorkerId) -> tuple[bool, bool]:
+        return worker not in preferred, burdens.is_full(worker, share, is_home=worker in known.homes)
+
+    return _Choice(tuple(drawn), tuple(sorted(drawn, key=is_last)), num_ideal=count, num_most=most)
 
 
 def _hold(known: Placement, choice: _Choice, now_s: float) -> Placement:
@@ -139,7 +172,7 @@ def _hold(known: Placement, choice: _Choice, now_s: float) -> Placement:
 def _next_step(homes: tuple[WorkerId, ...], choice: _Choice) -> tuple[Cause, set[WorkerId]] | None:
     """Return the one step from the present homes towards the ideal ones; None where they are there."""
     better = [worker for worker in choice.ideal if worker not in homes]
-    worse = [worker for worker in homes if worker not in choice.ideal]
+    worse = [worker for worker in choice.ranked if worker in homes and worker not in choice.ideal]
     if choice.num_ideal > len(homes):
         return "grow", {*homes, better[0]}
     if choice.num_ideal < len(homes):

@@ -22,6 +22,11 @@ class HomesSettings:
     share_per_home: float = 0.5
     #: A home is given up where the others would be filled to less than this part of that.
     shrink_at: float = 0.6
+    #: A worker takes a version that would bring its load to this many times its part of the pool's load at most, and
+    #: keeps one up to the second number; versions with less load a home than the third are not looked at for this.
+    take_over: float = 1.2
+    keep_over: float = 1.6
+    share_min: float = 0.5
     #: Time constant of a version's load, in seconds.
     smoothing_s: float = 15.0
     #: How long homes stand before one is added, given up, or exchanged for a better drawn one.

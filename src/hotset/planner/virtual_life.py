@@ -44,6 +44,7 @@ from hotset.residency.events import (
     Unload,
 )
 from hotset.residency.residency import Residency
+from hotset.residency.reuse import ReuseModel
 from hotset.residency.slots import SlotState
 from hotset.sim.clocks import SkewedClock
 from hotset.sim.world import Timer, World
@@ -97,6 +98,7 @@ class VirtualLife:
         shape: WorkerShape,
         store: VirtualStore,
         truth: Truth,
+        reuse: ReuseModel | None = None,
     ) -> None:
         self._world, self._clock, self._owner = world, clock, owner
         self._shape, self._subject = shape, subject
@@ -107,6 +109,7 @@ class VirtualLife:
             warm_bytes_max=shape.warm_bytes_max,
             load_retry_s=shape.load_retry_s,
             loads_per_minute=shape.loads_per_minute,
+            reuse=reuse,
         )
         queue = FairQueue(sequences_max=shape.sequences_max)
         self.dispatcher = Dispatcher(self._residency, queue, waiting_max=shape.waiting_max)

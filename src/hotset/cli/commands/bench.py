@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from hotset.bench import engine, gateway, replay, simulate
+from hotset.bench import engine, gateway, replay
 from hotset.bench.workloads import LocalityShape, ServegenShape
-from hotset.cli.commands import bench_scenarios
+from hotset.cli.commands import bench_scenarios, bench_simulated
 from hotset.cli.commands.bench_scenarios import print_report
 from hotset.cli.output import warn
 from hotset.cli.session import CLOCK, Json
@@ -25,6 +25,7 @@ PeersDir = Annotated[Path, typer.Option(help="Where the peers' environments lie.
 def register(root: typer.Typer) -> None:
     """Add the commands to the command line."""
     bench_scenarios.register(app)
+    bench_simulated.register(app)
     root.add_typer(app, name="bench")
 
 
@@ -110,32 +111,6 @@ def bench_replay(
         locality=LocalityShape(rate=rate),
     )
     print_report(replay.run(settings, CLOCK, warn), as_json=json)
-
-
-@app.command("simulate")
-def bench_simulate(
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds to run.")] = 20,
-    first_seed: Annotated[int, typer.Option(min=0, help="The first of them.")] = 0,
-    seed: Annotated[int | None, typer.Option(min=0, help="Run this one alone, and show its last events.")] = None,
-    events: Annotated[int, typer.Option(min=1, help="Events of each before its fleet is let come to rest.")] = 5000,
-    minutes: Annotated[float | None, typer.Option(min=0.01, help="Begin no further seed after so long.")] = None,
-    cut: Annotated[bool, typer.Option("--cut", help="Look for the fewest faults that still break the rule.")] = False,
-    stop: Annotated[bool, typer.Option("--stop", help="Stop at the first seed that breaks a rule.")] = False,
-    json: Json = False,
-) -> None:
-    """Run whole fleets in virtual time, with faults, and check after every event that the rules hold."""
-    settings = simulate.Settings(
-        seeds=range(first_seed, first_seed + seeds) if seed is None else range(seed, seed + 1),
-        num_events=events,
-        longest_s=None if minutes is None else minutes * 60,
-        with_story=seed is not None,
-        with_cut_plan=cut,
-        stops_at_first=stop,
-    )
-    report, is_clean = simulate.run(settings, CLOCK, warn)
-    print_report(report, as_json=json)
-    if not is_clean:
-        raise typer.Exit(1)
 
 
 def _counts(text: str) -> tuple[int, ...]:

@@ -67,9 +67,8 @@ def run_rotation(settings: RotationSettings, say: Callable[[str], None] = lambda
             num_tokens = round(taken.tokens_per_s * shape.seconds)
             block = BlockTaken(taken.first_token_s, num_tokens, taken.num_refused, shape.seconds)
             outcomes.add(Block(number, "", kind), block)
-            say(
-                f"round {number + 1} {kind}: victims' first token p99 {1000 * percentile(block.first_token_s, 99):.0f} ms"
-            )
+            p99_ms = 1000 * percentile(block.first_token_s, 99)
+            say(f"round {number + 1} {kind}: victims' first token p99 {p99_ms:.0f} ms")
     setting = {
         "engine": _words(shape.calibration),
         "worker": f"{shape.num_slots} slots, {shape.sequences_max} sequences",

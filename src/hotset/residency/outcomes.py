@@ -11,7 +11,7 @@ from hotset.residency.steps import (
     discard_unused,
     dispatch_waiters,
     empty,
-    in_slots,
+    kept_files,
     refuse_waiters,
     start_load,
     start_unload,
@@ -66,6 +66,7 @@ class Outcomes:
             empty(self._state, slot)
             slot.users.clear()
             slot.num_leases = 0
+        self._state.doubtful.clear()
         for lease in self._state.leases.values():
             lease.slot = None  # their streams end by themselves
         return effects
@@ -74,6 +75,7 @@ class Outcomes:
         state, name = self._state, event.name
         state.warm.add(name, event.warm_bytes)
         state.load_failed_until_s.pop(name, None)
+        state.doubtful.discard(name)
         state.move(slot, SlotState.HOT, name)
         slot.hot_since_s, slot.slot_bytes = now_s, event.slot_bytes
         slot.load_s, slot.log_load_s = event.load_s, math.log(max(LOAD_MIN_S, event.load_s))
@@ -81,7 +83,7 @@ class Outcomes:
             return close(state, slot, "withdrawn")
         effects = dispatch_waiters(state, slot)
         if state.warm.is_over:
-            effects += discard_unused(state, state.warm.excess(in_slots(state)))
+            effects += discard_unused(state, state.warm.excess(kept_files(state)))
         return effects
 
     def _load_failed(self, slot: Slot, event: LoadFailed, now_s: float) -> list[Effect]:
@@ -89,14 +91,17 @@ class Outcomes:
         self._state.load_failed_until_s[name] = now_s + self._load_retry_s
         refusals = refuse_waiters(self._state, slot, event.code, event.message)
         empty(self._state, slot)
-        self._state.warm.remove(name)
         # Whatever the failure left: files that did not check, or a load the engine finished after all.
+        if name in self._state.doubtful:
+            return [*refusals, Count()]
+        self._state.warm.remove(name)
         return [*refusals, Discard(name), Count()]
 
     def _unloaded(self, slot: Slot, name: EngineName) -> list[Effect]:
         effects: list[Effect] = []
         successor, account = slot.successor, slot.account
         empty(self._state, slot)
+        self._state.doubtful.discard(name)
         if name not in self._state.permitted:
             effects += discard_unused(self._state, [name])
         if successor is not None:
@@ -109,6 +114,7 @@ class Outcomes:
         if slot.state is SlotState.LOADING:
             successor = event.name
             self._state.warm.add(event.name, event.warm_bytes)
+            self._state.doubtful.add(event.name)
         self._state.move(slot, SlotState.UNKNOWN, event.name, successor)
         return [Count()]
 
@@ -118,6 +124,8 @@ class Outcomes:
         name, successor, account = slot.name, slot.successor, slot.account
         # Asked for again meanwhile and promised another slot: what the engine holds is that one's.
         is_elsewhere = self._state.promises.get(name, slot) is not slot
+        if name in loaded:
+            self._state.doubtful.discard(name)
         if name in loaded and successor == name:
             self._state.move(slot, SlotState.HOT, name)
             slot.hot_since_s = now_s

@@ -63,11 +63,11 @@ def refuse_waiters(state: State, slot: Slot, code: str, message: str) -> list[Ef
 
 
 def discard_unused(state: State, names: Iterable[EngineName]) -> list[Effect]:
-    """Give up the files of those versions that no slot holds or will hold."""
-    in_use = in_slots(state)
+    """Give up the files of those versions that no slot holds or will hold, and surely not the engine."""
+    in_use = kept_files(state)
     return [Discard(name) for name in names if name not in in_use and state.warm.remove(name)]
 
 
-def in_slots(state: State) -> set[EngineName | None]:
-    """Return the versions in slots or promised one: their files stay."""
-    return {slot.name for slot in state.slots} | {slot.successor for slot in state.slots}
+def kept_files(state: State) -> set[EngineName | None]:
+    """Return the versions whose files stay: in slots or promised one, or perhaps in the engine all the same (I12)."""
+    return {slot.name for slot in state.slots} | {slot.successor for slot in state.slots} | state.doubtful

@@ -225,6 +225,34 @@ def test_a_load_that_came_in_after_it_was_given_up_is_unloaded() -> None:
     assert worker.tell(Unloaded(0, A)) == []
 
 
+def test_files_of_a_version_whose_lost_load_may_still_land_stay_until_the_engine_let_go_of_it() -> None:
+    worker = Worker(warm_bytes_max=10)
+    worker.ask("r1", A)
+    worker.tell(Lost(0, A, warm_bytes=10))
+    worker.tell(Counted(frozenset()))
+    worker.ask("r2", B)
+    assert worker.tell(Loaded(0, B, 10)) == [Dispatch(RequestId("r2"))]  # over the bound, and A may be in the engine
+    worker.ask("r3", C)
+    assert worker.tell(LoadFailed(1, C, "load_failed", "no free slot"))[-1] == Count()
+    assert worker.tell(Counted(frozenset({A, B}))) == [Unload(1, A, "orphan")]
+    worker.tell(Unloaded(1, A))
+    worker.ask("r4", D)
+    assert Discard(A) in worker.tell(Loaded(1, D, 10))
+
+
+def test_a_failed_load_of_a_version_that_may_be_in_the_engine_deletes_nothing() -> None:
+    worker = Worker()
+    worker.ask("r1", A)
+    worker.tell(Lost(0, A))
+    worker.tell(Counted(frozenset()))
+    worker.ask("r2", A)
+    refused = Refuse(RequestId("r2"), "load_failed", "")
+    assert worker.tell(LoadFailed(0, A, "load_failed", "")) == [refused, Count()]
+    worker.tell(EngineGone())
+    worker.tell(Permitted(frozenset()))
+    assert A not in worker.residency.state.warm
+
+
 def test_a_lost_unload_is_asked_again_while_the_engine_still_holds_it() -> None:
     worker = Worker(num_slots=1)
     worker.warm_up(A)

@@ -1,4 +1,4 @@
-"""What ``hotset bench`` does in virtual time: whole fleets with faults, and one worker from an engine's measured times."""
+"""What ``hotset bench`` does in virtual time: fleets with faults, and one worker from an engine's measured times."""
 
 from pathlib import Path
 from typing import Annotated

@@ -32,8 +32,8 @@ MUTATIONS = (
         "I1",
         "every row of a mixed batch takes the last row's adapter",
         "src/hotset/engines/embedded/batch.py",
-        "names = [sequence.engine_name for sequence in decodes if sequence.engine_name is not None]",
-        "names = [decodes[-1].engine_name for sequence in decodes if sequence.engine_name is not None]",
+        "blocks.append(Block(chunk.sequence.engine_name, row, chunk.num_tokens))",
+        "blocks.append(Block(chunks[-1].sequence.engine_name or chunk.sequence.engine_name, row, chunk.num_tokens))",
         ("tests/contract/test_engine_contract.py::test_each_version_answers_as_itself_alone_and_together",),
     ),
     Mutation(

@@ -7,7 +7,7 @@ import torch
 
 from hotset.core.ids import EngineName
 from hotset.engines.embedded.lora_pool import LoraPool
-from hotset.engines.embedded.lora_product import LoraTerm, LoraTerms, Piece
+from hotset.engines.embedded.lora_product import Block, LoraTerm, LoraTerms
 from hotset.engines.embedded.scheduler import Chunk, Sequence, StepPlan
 
 
@@ -87,7 +87,7 @@ class BatchBuilder:
             slots=torch.tensor(slots),
             decode=self._decode_part(decodes) if decodes else None,
             prefills=self._prefill_parts(prefills, len(decodes)),
-            lora=self._lora(decodes, prefills),
+            lora=self._lora(chunks),
         )
         sampled = tuple(chunk.sequence for chunk in chunks if chunk.is_last)
         return StepBatch(batch, sampled, torch.tensor(rows, dtype=torch.int64))
@@ -101,7 +101,7 @@ class BatchBuilder:
             slots=None,
             decode=None,
             prefills=(PrefillPart(0, length, 0, None),),
-            lora=() if name is None else tuple(self._terms.prompts([Piece(name, 0, length)])),
+            lora=() if name is None else tuple(self._terms.of([Block(name, 0, length)])),
         )
 
     def _order(self, sequence: Sequence) -> int:
@@ -129,13 +129,11 @@ class BatchBuilder:
             row += chunk.num_tokens
         return tuple(parts)
 
-    def _lora(self, decodes: Seq[Sequence], prefills: Seq[Chunk]) -> tuple[LoraTerm, ...]:
-        names = [sequence.engine_name for sequence in decodes if sequence.engine_name is not None]
-        pieces: list[Piece] = []
-        row = len(decodes)
-        for chunk in prefills:
+    def _lora(self, chunks: Seq[Chunk]) -> tuple[LoraTerm, ...]:
+        blocks: list[Block] = []
+        row = 0
+        for chunk in chunks:
             if chunk.sequence.engine_name is not None:
-                pieces.append(Piece(chunk.sequence.engine_name, row, chunk.num_tokens))
+                blocks.append(Block(chunk.sequence.engine_name, row, chunk.num_tokens))
             row += chunk.num_tokens
-        decoding = [self._terms.decodes(len(decodes) - len(names), names)] if names else []
-        return (*decoding, *self._terms.prompts(pieces))
+        return tuple(self._terms.of(blocks))

@@ -2,11 +2,12 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportUnknownLambdaType=false
 # pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
 # pyright: reportCallIssue=false
-"""One compiled loop that adds every decoding row's adapter to a site's output, reading only what the row uses.
+"""One compiled loop that adds every row's adapter to a site's output, reading only what the rows use.
 
-For a row with adapter (A, B) it computes ``y += (A @ x) @ B`` in float32 and rounds once. A row's numbers depend on
-that row alone, whatever else is in the batch. PyTorch would start four kernels for each site of each layer, which costs
-more than the numbers they move.
+For rows x with adapter (A, B) it computes ``y += (x @ A.T) @ B`` in float32 and rounds once. Rows that follow one
+another with one adapter are a block: what is read of A and B serves four rows at a time. A block's numbers depend on it
+alone, whatever else is in the batch. PyTorch would start four kernels for each site of each layer, which costs more
+than the numbers they move.
 Numba compiles it for this processor when an engine first starts, and keeps the result beside this file or in the user's
 cache folder. It knows neither bfloat16 nor, on a processor, float16, so these come as integers that hold their bits
 (`as_stored`), unsigned and signed so that the types tell them apart, and are widened and rounded here.
@@ -103,7 +104,7 @@ def _prefetch_line(_context, array, index):
 
 
 @_compile()
-def _prefetch(rows):
+def _prefetch(*rows):
     """Ask for a few rows, which are too short for the processor to see by itself where they go on."""
     for row in rows:
         for i in range(0, len(row), _LINE):
@@ -111,72 +112,96 @@ def _prefetch(rows):
 
 
 @_compile()
-def _multiply(inputs, a0, a1, a2, a3, u):
-    """Set four entries of u; the inputs are read once for all of them."""
-    u0 = u1 = u2 = u3 = np.float32(0.0)
-    for i in range(len(inputs)):
-        u0 += _widen(a0[i]) * inputs[i]
-        u1 += _widen(a1[i]) * inputs[i]
-        u2 += _widen(a2[i]) * inputs[i]
-        u3 += _widen(a3[i]) * inputs[i]
-    u[0], u[1], u[2], u[3] = u0, u1, u2, u3
+def _multiply(x, a0, a1, a2, a3, u):
+    """Set u [num_rows, 4] for rows x and four ranks; a row is read once for all of them."""
+    for row in range(len(u)):
+        inputs = x[row]
+        u0 = u1 = u2 = u3 = np.float32(0.0)
+        for i in range(len(inputs)):
+            u0 += _widen(a0[i]) * inputs[i]
+            u1 += _widen(a1[i]) * inputs[i]
+            u2 += _widen(a2[i]) * inputs[i]
+            u3 += _widen(a3[i]) * inputs[i]
+        u[row, 0], u[row, 1], u[row, 2], u[row, 3] = u0, u1, u2, u3
 
 
 @_compile()
 def _add(u, b0, b1, b2, b3, sums):
-    """Add four rows of B by weight; the sums are read and written once for all of them."""
-    u0, u1, u2, u3 = u[0], u[1], u[2], u[3]
-    for i in range(len(b0)):
-        sums[i] += u0 * _widen(b0[i]) + u1 * _widen(b1[i]) + u2 * _widen(b2[i]) + u3 * _widen(b3[i])
+    """Add four rows of B by weight to each row's sums, which are read and written once for all of them."""
+    for row in range(len(u)):
+        total = sums[row]
+        u0, u1, u2, u3 = u[row, 0], u[row, 1], u[row, 2], u[row, 3]
+        for i in range(len(b0)):
+            total[i] += u0 * _widen(b0[i]) + u1 * _widen(b1[i]) + u2 * _widen(b2[i]) + u3 * _widen(b3[i])
+
+
+@_compile()
+def _multiply_linear(x, a, linear, first, last, u):
+    """Set u [num_rows, last - first] for rows x and the ranks of one linear."""
+    for rank in range(first, last, ALIGNMENT):
+        if rank + ALIGNMENT < last:
+            _prefetch(a[rank + 4, linear], a[rank + 5, linear], a[rank + 6, linear], a[rank + 7, linear])
+        four = u[:, rank - first : rank - first + ALIGNMENT]
+        _multiply(x, a[rank, linear], a[rank + 1, linear], a[rank + 2, linear], a[rank + 3, linear], four)
+
+
+@_compile()
+def _add_linear(u, b, columns, first, last, sums):
+    """Add the ranks' rows of B, of one linear's columns, to the sums [num_rows, width]."""
+    for rank in range(first, last, ALIGNMENT):
+        if rank + ALIGNMENT < last:
+            _prefetch(b[rank + 4, columns], b[rank + 5, columns], b[rank + 6, columns], b[rank + 7, columns])
+        four = u[:, rank - first : rank - first + ALIGNMENT]
+        _add(four, b[rank, columns], b[rank + 1, columns], b[rank + 2, columns], b[rank + 3, columns], sums)
 
 
 def _signature(number: Any) -> Any:
-    matrix, cube, index = number[:, ::1], number[:, :, ::1], types.int64[::1]
-    return types.void(matrix, matrix, cube, matrix, index, index, types.boolean[:, ::1], index)
+    matrix, cube = number[:, ::1], number[:, :, ::1]
+    return types.void(matrix, matrix, cube, matrix, types.int64[:, ::1], types.boolean[:, ::1], types.int64[::1])
 
 
 @_compile([_signature(number) for number in (types.float32, types.uint16, types.int16)])
-def add_rows(x, y, a, b, firsts, counts, adapted, ends):
-    """Add each row's adapter to y, in place. All arrays lie in C order, numbers as `as_stored` shows them.
+def add_blocks(x, y, a, b, blocks, adapted, ends):
+    """Add each block's adapter to its rows of y, in place.
+
+    All arrays lie in C order, numbers as `as_stored` shows them.
 
     Args:
         x: [num_rows, d_in].
         y: [num_rows, d_out].
         a: [num_ranks, num_linears, d_in].
         b: [num_ranks, d_out].
-        firsts: int64 [num_rows], where a row's ranks begin.
-        counts: int64 [num_rows], how many it has, a multiple of `rank_spans.ALIGNMENT`; 0 leaves the row as it is.
-        adapted: bool [num_rows, num_linears], which of the site's linears a row adapts.
+        blocks: int64 [num_blocks, 4]: each one's first row, number of rows, first rank, and number of ranks, which is
+            a multiple of `rank_spans.ALIGNMENT`.
+        adapted: bool [num_blocks, num_linears], which of the site's linears a block adapts.
         ends: int64 [num_linears + 1], where each linear's columns begin and end.
 
     Raises:
         TypeError: an array of another kind or order.
     """
     # Slices begin at 0: a loop whose index might be negative would have to ask at every step, and would be no vector's.
-    inputs = np.empty(x.shape[1], np.float32)
-    sums = np.empty(y.shape[1], np.float32)
-    u = np.empty(max(counts), np.float32)
-    for row in range(len(x)):
-        first, count = firsts[row], counts[row]
-        if count == 0:
-            continue
-        for i in range(len(inputs)):
-            inputs[i] = _widen(x[row, i])
+    rows_max = max(blocks[:, 1])
+    inputs = np.empty((rows_max, x.shape[1]), np.float32)
+    u = np.empty((rows_max, max(blocks[:, 3])), np.float32)
+    sums = np.empty((rows_max, y.shape[1]), np.float32)
+    for block in range(len(blocks)):
+        first_row, num_rows, first, num_ranks = blocks[block]
+        for row in range(num_rows):
+            given, wanted = x[first_row + row], inputs[row]
+            for i in range(len(given)):
+                wanted[i] = _widen(given[i])
         for linear in range(len(ends) - 1):
-            if not adapted[row, linear]:
+            if not adapted[block, linear]:
                 continue
-            for at in range(0, count, ALIGNMENT):
-                r = first + at
-                _prefetch(a[r + ALIGNMENT : first + count][:ALIGNMENT, linear])
-                _multiply(inputs, a[r, linear], a[r + 1, linear], a[r + 2, linear], a[r + 3, linear], u[at:])
             columns = slice(ends[linear], ends[linear + 1])
-            _prefetch(b[first : first + ALIGNMENT, columns])
-            outputs = y[row, columns]
-            for i in range(len(outputs)):
-                sums[i] = _widen(outputs[i])
-            for at in range(0, count, ALIGNMENT):
-                r = first + at
-                _prefetch(b[r + ALIGNMENT : first + count][:ALIGNMENT, columns])
-                _add(u[at:], b[r, columns], b[r + 1, columns], b[r + 2, columns], b[r + 3, columns], sums)
-            for i in range(len(outputs)):
-                outputs[i] = _narrow(sums[i], outputs[i])
+            _multiply_linear(inputs[:num_rows], a, linear, first, first + num_ranks, u[:num_rows])
+            _prefetch(b[first, columns], b[first + 1, columns], b[first + 2, columns], b[first + 3, columns])
+            for row in range(num_rows):
+                outputs, total = y[first_row + row, columns], sums[row]
+                for i in range(len(outputs)):
+                    total[i] = _widen(outputs[i])
+            _add_linear(u[:num_rows], b, columns, first, first + num_ranks, sums[:num_rows])
+            for row in range(num_rows):
+                outputs, total = y[first_row + row, columns], sums[row]
+                for i in range(len(outputs)):
+                    outputs[i] = _narrow(total[i], outputs[i])

@@ -66,6 +66,10 @@ class LoraPool:
         """Return a loaded adapter's ranks in a site, None where it adapts none of its linears."""
         return self._spans[site].get(name)
 
+    def rank(self, name: EngineName) -> int:
+        """Return the ranks that a loaded adapter has in its widest site."""
+        return max(spans[name].width for spans in self._spans if name in spans)
+
     def position(self, name: EngineName) -> int:
         """Return where a loaded adapter lies, so that sorting by it brings neighbours together."""
         return next(spans[name].start for spans in self._spans if name in spans)

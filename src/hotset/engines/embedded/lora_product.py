@@ -1,17 +1,14 @@
-"""What a batch's adapters add to the base, computed for many of them together.
+"""What a batch's adapters add to the base, computed for all of its rows in a few calls for each site.
 
-Prompt rows of neighbouring adapters take one product for ``u = A @ x.T`` over the ranks of all of them, then one for
-each linear with B; between the two, every bit of a row's entries of u for ranks that are not its adapter's is cleared,
-whatever they are. B is finite, which is checked when it is staged, so nothing of one row reaches another.
-Decoding rows, each with an adapter of its own, are computed by `lora_kernel` one after the other: what is read is what
-is used, and no row's numbers depend on another's.
-Rows of the bare base are in no product at all.
+Rows that follow one another with one adapter are a block. All blocks of the batch go to `lora_kernel` in one call a
+site, whatever their adapters; only long prompts, where matrix products win, take products of their own. Nothing of one
+block reaches another. Rows of the bare base are in no block.
 Source: batching over one pool is the idea of Punica (arXiv 2310.18547); the steps are our own, chosen because small
 matrix products cost more to start than to compute.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,33 +16,42 @@ import torch
 
 from hotset.core.ids import EngineName
 from hotset.engines.embedded.linear import product
-from hotset.engines.embedded.lora_kernel import add_rows, as_stored
+from hotset.engines.embedded.lora_kernel import add_blocks, as_stored
 from hotset.engines.embedded.lora_pool import SITE_LINEARS, LoraPool
-from hotset.engines.embedded.rank_spans import Span
 
-#: Ranks of one site that prompts of several adapters may share: the more, the more pairs are computed and dropped.
-_SHARED_RANKS_MAX = 128
-#: Sets of adapters whose index tensors and slices are kept.
+#: From so many numbers of u on a block takes matrix products: about where both take the same time on two cores.
+PRODUCT_MIN = 1024
+#: Batches whose terms are kept: a decoding batch stays the same for many steps.
 _KEPT_MAX = 64
-#: By bytes of a number, the integers that see its bits.
-_BITS = {2: torch.int16, 4: torch.int32}
 
 _Array = np.ndarray[Any, Any]
-_RowFactors = tuple[_Array, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Consecutive rows of one prompt."""
+class Block:
+    """Consecutive rows of one adapter."""
 
     name: EngineName
     first_row: int
     num_rows: int
 
+    @property
+    def rows(self) -> slice:
+        """The rows, as an index."""
+        return slice(self.first_row, self.first_row + self.num_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTerm:
+    """Any number of blocks, in one call a site."""
+
+    #: By layer, by site, what the kernel takes after x and y; None where no block adapts it.
+    factors: list[list[tuple[_Array, ...] | None]]
+
 
 @dataclass(frozen=True, slots=True)
 class _Factors:
-    """What one layer's site takes for the prompts of a few adapters."""
+    """What one layer's site takes for a block on its own."""
 
     num_ranks: int
     #: [num_ranks * num_linears, d_in].
@@ -55,134 +61,90 @@ class _Factors:
 
 
 @dataclass(frozen=True, slots=True)
-class PromptTerm:
-    """Consecutive rows of the prompts of one or a few adapters."""
+class ProductTerm:
+    """One block, in products of its own."""
 
     rows: slice
-    #: By layer, by site; None where no row adapts it.
+    #: By layer, by site; None where the adapter leaves it alone.
     factors: list[list[_Factors | None]]
-    #: By site, [num_rows, num_ranks]: all bits of an entry of u that is the row's own, none of another's; None where
-    #: all rows use one adapter.
-    bits: list[torch.Tensor | None]
 
 
-@dataclass(frozen=True, slots=True)
-class DecodeTerm:
-    """Consecutive rows, one token each, of any adapters."""
-
-    rows: slice
-    #: By layer, by site, what the kernel takes after x and y; None where no row adapts it.
-    factors: list[list[_RowFactors | None]]
-
-
-LoraTerm = PromptTerm | DecodeTerm
+LoraTerm = KernelTerm | ProductTerm
 
 
 class LoraTerms:
-    """Makes the terms of batches over one pool, and keeps what did not change since the last step."""
+    """Makes the terms of batches over one pool, and keeps those of batches that come again."""
 
-    def __init__(self, pool: LoraPool) -> None:
+    def __init__(self, pool: LoraPool, *, product_min: int = PRODUCT_MIN) -> None:
         self._pool = pool
+        self._product_min = product_min
         self._generation = -1
-        self._factors: dict[tuple[EngineName, ...], list[list[_Factors | None]]] = {}
-        self._decodes: dict[tuple[int, tuple[EngineName, ...]], DecodeTerm] = {}
+        self._kept: dict[tuple[Block, ...], list[LoraTerm]] = {}
         self._ends = [np.array([0, *(each.stop for each in columns.values())]) for columns in pool.columns]
 
-    def prompts(self, pieces: Sequence[Piece]) -> list[PromptTerm]:
-        """Return the terms of pieces whose rows follow one another, neighbours in the pool best side by side."""
-        self._refresh()
-        groups: list[list[Piece]] = []
-        for piece in pieces:
-            if groups and self._may_share([each.name for each in groups[-1]], piece.name):
-                groups[-1].append(piece)
-            else:
-                groups.append([piece])
-        return [self._prompt_term(group) for group in groups]
-
-    def decodes(self, first_row: int, names: Sequence[EngineName]) -> DecodeTerm:
-        """Return the term of consecutive rows with one adapter each; the same names in the same order are kept."""
-        self._refresh()
-        key = (first_row, tuple(names))
-        if key not in self._decodes:
-            self._decodes[key] = self._decode_term(first_row, names)
-        return self._decodes[key]
-
-    def _refresh(self) -> None:
-        if self._generation != self._pool.generation or len(self._factors) + len(self._decodes) > _KEPT_MAX:
+    def of(self, blocks: Sequence[Block]) -> list[LoraTerm]:
+        """Return the terms of blocks in the order of their rows; neighbours of one adapter become one."""
+        if self._generation != self._pool.generation or len(self._kept) > _KEPT_MAX:
             self._generation = self._pool.generation
-            self._factors.clear()
-            self._decodes.clear()
+            self._kept.clear()
+        joined = tuple(_joined(blocks))
+        if joined not in self._kept:
+            self._kept[joined] = self._make(joined)
+        return self._kept[joined]
 
-    def _spans(self, site: int, names: Sequence[EngineName]) -> list[Span]:
-        """Return the spans of those of the adapters that adapt a site, in order."""
-        spans = {self._pool.span(site, name) for name in names}
-        return sorted(span for span in spans if span is not None)
+    def _make(self, blocks: Sequence[Block]) -> list[LoraTerm]:
+        long = [block for block in blocks if block.num_rows * self._pool.rank(block.name) >= self._product_min]
+        short = [block for block in blocks if block not in long]
+        products: list[LoraTerm] = [self._product_term(block) for block in long]
+        return [self._kernel_term(short), *products] if short else products
 
-    def _may_share(self, names: list[EngineName], name: EngineName) -> bool:
-        if name in names:
-            return True
-        spans = [self._spans(site, [*names, name]) for site in range(len(SITE_LINEARS))]
-        return all(each[-1].stop - each[0].start <= _SHARED_RANKS_MAX for each in spans if each)
-
-    def _prompt_term(self, group: Sequence[Piece]) -> PromptTerm:
-        names = tuple(dict.fromkeys(piece.name for piece in group))
-        if names not in self._factors:
-            self._factors[names] = [
-                [self._prompt_factors(layer, site, names) for site in range(len(SITE_LINEARS))]
+    def _kernel_term(self, blocks: Sequence[Block]) -> KernelTerm:
+        sites = [self._blocks(site, blocks) for site in range(len(SITE_LINEARS))]
+        return KernelTerm(
+            [
+                [
+                    None
+                    if arrays is None
+                    else (
+                        as_stored(self._pool.a[site][layer]),
+                        as_stored(self._pool.b[site][layer]),
+                        *arrays,
+                        self._ends[site],
+                    )
+                    for site, arrays in enumerate(sites)
+                ]
                 for layer in range(self._pool.shape.num_layers)
             ]
-        rows = slice(group[0].first_row, group[-1].first_row + group[-1].num_rows)
-        bits = [self._bits(site, group) if len(names) > 1 else None for site in range(len(SITE_LINEARS))]
-        return PromptTerm(rows, self._factors[names], bits)
+        )
 
-    def _prompt_factors(self, layer: int, site: int, names: Sequence[EngineName]) -> _Factors | None:
-        spans = self._spans(site, names)
+    def _blocks(self, site: int, blocks: Sequence[Block]) -> tuple[_Array, _Array] | None:
+        """Return where the rows and the ranks of the blocks that adapt a site are, and which linears they adapt."""
+        spans = [(block, span) for block in blocks if (span := self._pool.span(site, block.name)) is not None]
         if not spans:
             return None
-        ranks = slice(spans[0].start, spans[-1].stop)
-        adapted = frozenset[str]().union(*map(self._pool.linears, names))
+        places = [(block.first_row, block.num_rows, span.start, span.width) for block, span in spans]
+        adapted = [[linear in self._pool.linears(block.name) for linear in SITE_LINEARS[site]] for block, _ in spans]
+        return np.array(places), np.array(adapted)
+
+    def _product_term(self, block: Block) -> ProductTerm:
+        factors = [
+            [self._product_factors(layer, site, block.name) for site in range(len(SITE_LINEARS))]
+            for layer in range(self._pool.shape.num_layers)
+        ]
+        return ProductTerm(block.rows, factors)
+
+    def _product_factors(self, layer: int, site: int, name: EngineName) -> _Factors | None:
+        span = self._pool.span(site, name)
+        if span is None:
+            return None
+        ranks = slice(span.start, span.stop)
         b = self._pool.b[site][layer, ranks]
         linears = [
             (place, b[:, columns], columns)
             for place, (linear, columns) in enumerate(self._pool.columns[site].items())
-            if linear in adapted
+            if linear in self._pool.linears(name)
         ]
         return _Factors(len(b), self._pool.a[site][layer, ranks].flatten(0, 1), linears)
-
-    def _bits(self, site: int, group: Sequence[Piece]) -> torch.Tensor | None:
-        spans = self._spans(site, [piece.name for piece in group])
-        if not spans:
-            return None
-        first_rank, first_row = spans[0].start, group[0].first_row
-        num_rows = group[-1].first_row + group[-1].num_rows - first_row
-        dtype = _BITS[self._pool.a[site].itemsize]
-        bits = torch.zeros((num_rows, spans[-1].stop - first_rank), dtype=dtype)
-        for piece in group:
-            if (span := self._pool.span(site, piece.name)) is not None:
-                row = piece.first_row - first_row
-                bits[row : row + piece.num_rows, span.start - first_rank : span.stop - first_rank] = -1
-        return bits
-
-    def _decode_term(self, first_row: int, names: Sequence[EngineName]) -> DecodeTerm:
-        sites = [self._row_ranks(site, names) for site in range(len(SITE_LINEARS))]
-        factors: list[list[_RowFactors | None]] = [
-            [
-                (as_stored(self._pool.a[site][layer]), as_stored(self._pool.b[site][layer]), *ranks, self._ends[site])
-                if ranks is not None
-                else None
-                for site, ranks in enumerate(sites)
-            ]
-            for layer in range(self._pool.shape.num_layers)
-        ]
-        return DecodeTerm(slice(first_row, first_row + len(names)), factors)
-
-    def _row_ranks(self, site: int, names: Sequence[EngineName]) -> tuple[_Array, _Array, _Array] | None:
-        """Return each row's first rank, its number of ranks, and which of the site's linears it adapts."""
-        spans = [self._pool.span(site, name) or Span(0, 0) for name in names]
-        if not any(span.width for span in spans):
-            return None
-        adapted = [[linear in self._pool.linears(name) for linear in SITE_LINEARS[site]] for name in names]
-        return np.array([span.start for span in spans]), np.array([span.width for span in spans]), np.array(adapted)
 
 
 def add_lora(terms: Sequence[LoraTerm], layer: int, site: int, x: torch.Tensor, y: torch.Tensor) -> None:
@@ -196,22 +158,27 @@ def add_lora(terms: Sequence[LoraTerm], layer: int, site: int, x: torch.Tensor, 
         y: Its output [num_tokens, sum of d_out].
     """
     for term in terms:
-        if isinstance(term, PromptTerm):
-            if (factors := term.factors[layer][site]) is not None:
-                _add_prompts(term.rows, factors, term.bits[site], x, y)
-        elif (row_factors := term.factors[layer][site]) is not None:
-            # A view costs as much as a small kernel; usually every row decodes with an adapter.
-            is_whole = term.rows == slice(0, len(x))
-            inputs, outputs = (x, y) if is_whole else (x[term.rows], y[term.rows])
-            add_rows(as_stored(inputs), as_stored(outputs), *row_factors)
+        if isinstance(term, KernelTerm):
+            if (arrays := term.factors[layer][site]) is not None:
+                add_blocks(as_stored(x), as_stored(y), *arrays)
+        elif (factors := term.factors[layer][site]) is not None:
+            _add_product(factors, x[term.rows], y[term.rows])
 
 
-def _add_prompts(rows: slice, factors: _Factors, bits: torch.Tensor | None, x: torch.Tensor, y: torch.Tensor) -> None:
-    inputs, outputs = x[rows], y[rows]
-    u = product(inputs, factors.a).view(len(inputs), factors.num_ranks, -1)
+def _add_product(factors: _Factors, x: torch.Tensor, y: torch.Tensor) -> None:
+    u = product(x, factors.a).view(len(x), factors.num_ranks, -1)
     # By linear, row, rank: matrix kernels take a u with gaps far more slowly than it is copied.
     u = u.permute(2, 0, 1).contiguous()
-    if bits is not None:
-        u.view(bits.dtype).bitwise_and_(bits)
     for place, b, columns in factors.linears:
-        outputs[:, columns].addmm_(u[place], b)
+        y[:, columns].addmm_(u[place], b)
+
+
+def _joined(blocks: Sequence[Block]) -> list[Block]:
+    """Return the blocks with neighbours of one adapter made one."""
+    joined: list[Block] = []
+    for block in blocks:
+        if joined and joined[-1].name == block.name and joined[-1].rows.stop == block.first_row:
+            joined[-1] = replace(joined[-1], num_rows=joined[-1].num_rows + block.num_rows)
+        else:
+            joined.append(block)
+    return joined

@@ -1,6 +1,7 @@
 """The pool's product for a mixed batch equals each row's own, and what is freed is gone."""
 
 import random
+import sys
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from hotset.core.errors import LoadFailedError
 from hotset.core.ids import EngineName
 from hotset.engines.embedded.adapter_files import StagedAdapter
 from hotset.engines.embedded.lora_pool import DOWN, GATE_UP, OUT, QKV, LoraPool
-from hotset.engines.embedded.lora_product import LoraTerms, Piece, add_lora
+from hotset.engines.embedded.lora_product import Block, KernelTerm, LoraTerms, ProductTerm, add_lora
 from tests.support.adapters import tiny_base_shape
 
 _SHAPE = tiny_base_shape()
@@ -58,9 +59,13 @@ def expected(site: int, layer: int, x: torch.Tensor, y: torch.Tensor, rows: list
     return outputs
 
 
+_NEVER, _ALWAYS = sys.maxsize, 0
+
+
 @pytest.mark.parametrize("site", list(_SITES))
 @pytest.mark.parametrize("layer", range(_SHAPE.num_layers))
-def test_a_mixed_batch_equals_each_row_alone(site: int, layer: int) -> None:
+@pytest.mark.parametrize("product_min", [_NEVER, _ALWAYS, 200])
+def test_a_mixed_batch_equals_each_row_alone(site: int, layer: int, product_min: int) -> None:
     pool = make_pool(num_slots=8, rank_max=64)
     adapters = [
         make_staged(1, 16),
@@ -71,98 +76,71 @@ def test_a_mixed_batch_equals_each_row_alone(site: int, layer: int) -> None:
     ]
     for staged in adapters:
         pool.place(staged)
-    rows: list[StagedAdapter | None] = [
-        None,
-        None,
-        *random.Random(7).sample(adapters * 2, 10),
-    ]
+    blocks: list[Block] = []
+    rows: list[StagedAdapter | None] = [None, None]
+    for number, staged in enumerate(random.Random(7).sample(adapters * 3, 15)):
+        num_rows = (1, 1, 4, 7)[number % 4]
+        blocks.append(Block(staged.engine_name, len(rows), num_rows))
+        rows += [staged] * num_rows
+    rows.append(None)
     x, y = inputs(site, len(rows))
     wanted = expected(site, layer, x, y, rows)
-    base_rows = y[:2].clone()
-    terms = LoraTerms(pool)
-    names = [staged.engine_name for staged in rows if staged is not None]
-    add_lora([terms.decodes(2, names)], layer, site, x, y)
+    base_rows = y[[0, 1, -1]].clone()
+    terms = LoraTerms(pool, product_min=product_min)
+    add_lora(terms.of(blocks), layer, site, x, y)
     torch.testing.assert_close(y, wanted, rtol=1e-4, atol=1e-4)
-    assert torch.equal(y[:2], base_rows)
+    assert torch.equal(y[[0, 1, -1]], base_rows)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_a_decoding_row_is_the_same_to_the_bit_alone_and_among_others(dtype: torch.dtype) -> None:
+def test_a_block_is_the_same_to_the_bit_alone_and_among_others(dtype: torch.dtype) -> None:
     pool = make_pool(num_slots=6, rank_max=64, dtype=dtype)
-    adapters = [make_staged(number, rank) for number, rank in enumerate((5, 64, 1, 8, 40, 3))]
-    for staged in adapters:
-        pool.place(staged)
+    for number, rank in enumerate((5, 64, 1, 8, 40, 3)):
+        pool.place(make_staged(number, rank))
     pool.drop(name_of(1))
     names = [name_of(number) for number in (3, 0, 4, 0, 5, 2)]
     terms = LoraTerms(pool)
     for site in _SITES:
         x, y = (each.to(dtype) for each in inputs(site, len(names) + 2))
         together = y.clone()
-        add_lora([terms.decodes(1, names)], 0, site, x, together)
+        add_lora(terms.of([Block(name, row, 1) for row, name in enumerate(names, start=1)]), 0, site, x, together)
         for row, name in enumerate(names, start=1):
             alone = y[row : row + 1].clone()
-            add_lora([terms.decodes(0, [name])], 0, site, x[row : row + 1], alone)
+            add_lora(terms.of([Block(name, 0, 1)]), 0, site, x[row : row + 1], alone)
             assert torch.equal(alone[0], together[row])
         assert torch.equal(together[[0, -1]], y[[0, -1]])
 
 
-@pytest.mark.parametrize("site", list(_SITES))
-@pytest.mark.parametrize("layer", range(_SHAPE.num_layers))
-def test_prompts_of_neighbours_share_products_and_equal_each_alone(site: int, layer: int) -> None:
-    pool = make_pool(num_slots=8, rank_max=64)
-    adapters = [
-        make_staged(1, 16),
-        make_staged(2, 3, LINEARS[:1]),
-        make_staged(3, 5, LINEARS[2:6]),
-        make_staged(4, 40, LINEARS[5:]),
-        make_staged(5, 64),
-        make_staged(6, 64),
-    ]
-    for staged in adapters:
-        pool.place(staged)
-    lengths = [3, 1, 4, 2, 5, 6]
-    pieces: list[Piece] = []
-    rows: list[StagedAdapter | None] = [None, None]
-    for staged, length in zip(adapters, lengths, strict=True):
-        pieces += [Piece(staged.engine_name, len(rows), 1)] * (length > 4)
-        pieces.append(Piece(staged.engine_name, len(rows) + (length > 4), length - (length > 4)))
-        rows += [staged] * length
-    rows.append(None)
-    x, y = inputs(site, len(rows))
-    wanted = expected(site, layer, x, y, rows)
-    terms = LoraTerms(pool).prompts(pieces)
-    assert 1 < len(terms) < len(adapters)
-    add_lora(terms, layer, site, x, y)
-    torch.testing.assert_close(y, wanted, rtol=1e-4, atol=1e-4)
-
-
-def test_prompts_of_one_adapter_share_products_however_high_its_rank() -> None:
+def test_neighbours_of_one_adapter_are_one_block_and_long_ones_take_products() -> None:
     pool = make_pool(rank_max=256)
-    staged = make_staged(1, 200)
-    pool.place(staged)
-    x, y = inputs(GATE_UP, 5)
-    wanted = expected(GATE_UP, 0, x, y, [None, staged, staged, staged, None])
-    terms = LoraTerms(pool).prompts([Piece(staged.engine_name, 1, 2), Piece(staged.engine_name, 3, 1)])
-    assert len(terms) == 1
-    add_lora(terms, 0, GATE_UP, x, y)
-    torch.testing.assert_close(y, wanted, rtol=1e-4, atol=1e-3)
+    for staged in (make_staged(1, 200), make_staged(2, 4)):
+        pool.place(staged)
+    terms = LoraTerms(pool)
+    joined = terms.of([Block(name_of(1), 1, 2), Block(name_of(1), 3, 4)])
+    assert [type(term) for term in joined] == [ProductTerm]
+    apart = terms.of([Block(name_of(1), 1, 2), Block(name_of(1), 4, 3), Block(name_of(2), 7, 4)])
+    assert [type(term) for term in apart] == [KernelTerm]
+
+
+def test_what_was_made_for_a_batch_is_kept_until_the_pool_changes() -> None:
+    pool = make_pool()
+    pool.place(make_staged(1, 4))
+    terms, blocks = LoraTerms(pool), [Block(name_of(1), 0, 1)]
+    made = terms.of(blocks)
+    assert terms.of(list(blocks)) is made
+    pool.place(make_staged(2, 4))
+    assert terms.of(blocks) is not made
 
 
 @pytest.mark.parametrize("poison", [torch.inf, torch.nan, 3e38])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("is_prompt", [False, True])
-def test_a_row_that_overflows_reaches_no_other_row(poison: float, dtype: torch.dtype, is_prompt: bool) -> None:
+@pytest.mark.parametrize("product_min", [_NEVER, _ALWAYS])
+def test_a_row_that_overflows_reaches_no_other_block(poison: float, dtype: torch.dtype, product_min: int) -> None:
     pool = make_pool(dtype=dtype)
     for staged in (make_staged(1, 4), make_staged(2, 4, fill=3e38), make_staged(3, 4)):
         pool.place(staged)
-    names = [name_of(1), name_of(2), name_of(3)]
-    terms = LoraTerms(pool)
-    made = (
-        terms.prompts([Piece(name, 1 + row, 1) for row, name in enumerate(names)])
-        if is_prompt
-        else [terms.decodes(1, names)]
-    )
-    assert len(made) == 1
+    blocks = [Block(name_of(number), number, 1) for number in (1, 2, 3)]
+    made = LoraTerms(pool, product_min=product_min).of(blocks)
     x, y = (each.to(dtype) for each in inputs(QKV, 4))
     clean_x, clean_y = x.clone(), y.clone()
     add_lora(made, 0, QKV, clean_x, clean_y)
@@ -212,7 +190,5 @@ def test_random_loads_and_unloads_keep_every_product_right(seed: int) -> None:
         x, y = inputs(site, len(rows), seed=number)
         wanted = expected(site, 1, x, y, list(rows))
         if rows:
-            names = [staged.engine_name for staged in rows]
-            pieces = [Piece(name, row, 1) for row, name in enumerate(names)]
-            add_lora([terms.decodes(0, names)] if number % 2 else terms.prompts(pieces), 1, site, x, y)
+            add_lora(terms.of([Block(each.engine_name, row, 1) for row, each in enumerate(rows)]), 1, site, x, y)
         torch.testing.assert_close(y, wanted, rtol=1e-4, atol=1e-4)

@@ -14,6 +14,7 @@ from hotset.core.errors import (
     LoadFailedError,
     ModelNotFoundError,
     ShuttingDownError,
+    StaleRouteError,
 )
 from hotset.core.messages import Failed, Finished
 from hotset.engines.hosted import HostedEngine
@@ -139,7 +140,7 @@ def test_an_older_snapshot_is_ignored(tmp_path: Path) -> None:
         world.epoch -= 2
         world.publish_snapshot("b")
         assert await world.answer("a")
-        with pytest.raises(ModelNotFoundError):
+        with pytest.raises(StaleRouteError):
             await world.submit("b")
 
     run(tmp_path, scenario)

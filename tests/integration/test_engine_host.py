@@ -11,7 +11,8 @@ from hotset.core.ids import RequestId
 from hotset.core.messages import EngineEvent, Failed, Finished, Generate, Sampling
 from hotset.engines.host import Host
 from hotset.engines.instant import InstantEngine
-from hotset.engines.wire import Events, FrameSplitter, FromEngine, frame
+from hotset.engines.wire import Events, FromEngine
+from hotset.links.frames import FrameSplitter, frame
 from tests.support.adapters import tiny_base_version
 
 

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -44,6 +45,8 @@ class AgentWorld:
         self.engines: list[HostedEngine] = []
         #: Whether a request runs until its answer is read; else until the engine is done, which is at once.
         self.is_as_read = True
+        #: ``instant_stepwise`` brings a token a step, so that a long answer takes a while.
+        self.kind: Literal["instant", "instant_stepwise"] = "instant"
         self.metrics = Metrics(SystemClock())
         self.records = {name: self._publish(name) for name in names}
         self.epoch = 0
@@ -64,7 +67,7 @@ class AgentWorld:
         )
 
     def _make_engine(self) -> HostedEngine:
-        spec = EngineSpec(kind="instant", base=self.base, base_folder="", num_slots=self.num_slots)
+        spec = EngineSpec(kind=self.kind, base=self.base, base_folder="", num_slots=self.num_slots)
         make = EngineAsRead if self.is_as_read else HostedEngine
         self.engines.append(make(spec, start_timeout_s=60))
         return self.engines[-1]
@@ -100,9 +103,9 @@ class AgentWorld:
         versions = {self.engine_name(name): self.records[name] for name in names}
         self.agent.apply(RoutingSnapshot(epoch=self.epoch, versions=versions, quotas=self.quotas, **told))  # pyright: ignore
 
-    async def submit(
+    def work(
         self, name: str | None, *, max_tokens: int = 5, tenant: TenantId = TENANT, budget_ms: int | None = None
-    ) -> Ticket:
+    ) -> Work:
         self.num_requests += 1
         request = RequestId(f"req-{self.num_requests}")
         route = self.route(name)
@@ -113,7 +116,12 @@ class AgentWorld:
             sampling=Sampling(max_tokens=max_tokens),
             messages=(Message(role="user", content="hi"),),
         )
-        return await self.agent.submit(Work(request, tenant, KeyId("k"), route, generate, budget_ms))
+        return Work(request, tenant, KeyId("k"), route, generate, budget_ms, self.epoch)
+
+    async def submit(
+        self, name: str | None, *, max_tokens: int = 5, tenant: TenantId = TENANT, budget_ms: int | None = None
+    ) -> Ticket:
+        return await self.agent.submit(self.work(name, max_tokens=max_tokens, tenant=tenant, budget_ms=budget_ms))
 
     async def answer(self, name: str | None, *, tenant: TenantId = TENANT) -> str:
         return text_of(await finish(await self.submit(name, tenant=tenant)))

@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hotset.cli.serve import Addresses, Server
+from hotset.cli.running import Addresses
+from hotset.cli.serve import Server
 from hotset.cli.settings import ServerSettings, Settings
 from hotset.control.actors import LOCAL_ADMIN
 from hotset.control.declaring import Desired, DesiredAdapter, DesiredBase, DesiredGrant, declare

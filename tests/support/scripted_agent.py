@@ -8,14 +8,21 @@ text that names the route it came by:
 aborted; ``silent`` nothing at all; ``fail=engine_failed`` fails before the first delta; ``failmid=CODE`` after
 it; ``hold`` waits in `submit` until `release` or cancellation; ``load`` comes by the loading lane; ``burst`` all
 deltas at once; ``full`` is refused with slots_full, to return after ``full=MS``; ``cold`` is refused with adapter_cold
-(after ``hold``, where both stand); ``die`` ends without a last event; ``bug`` raises.
+(after ``hold``, where both stand); ``stale=N`` is refused with stale_route below epoch N; ``die`` ends without a last
+event; ``bug`` raises.
 """
 
 import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
 
-from hotset.core.errors import AdapterColdError, EngineUnavailableError, LoadFailedError, SlotsFullError
+from hotset.core.errors import (
+    AdapterColdError,
+    EngineUnavailableError,
+    LoadFailedError,
+    SlotsFullError,
+    StaleRouteError,
+)
 from hotset.core.ids import RequestId
 from hotset.core.messages import Delta, EngineEvent, Failed, Finished, Started, TokenLogprob
 from hotset.core.ports import Lane, Work
@@ -113,6 +120,8 @@ class ScriptedAgent:
         script = Script.of(work)
         if not self.ready:
             raise EngineUnavailableError
+        if work.epoch < (epoch := int(script.values.get("stale", "0"))):
+            raise StaleRouteError(epoch=epoch)
         if "full" in script.words:
             raise SlotsFullError(retry_after_ms=1500)
         if "full" in script.values:

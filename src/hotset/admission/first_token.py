@@ -89,6 +89,11 @@ class FirstTokenTimes:
         nearest = min(self._loads, key=lambda seen: (seen[0] != tier, abs(seen[1] - size), seen), default=None)
         return NOTHING if nearest is None else self._loads[nearest].predict()
 
+    def typical_load_s(self, tier: SourceTier) -> float | None:
+        """Return what a load from a tier took on average over the sizes seen; None where none was seen."""
+        seen = [learnt.predict().expected_s for (source, _), learnt in self._loads.items() if source == tier]
+        return sum(seen) / len(seen) if seen else None
+
     def turn(self, *, num_ahead: int, places: int) -> Prediction:
         """Predict the wait for a place in the engine, every place being taken.
 

@@ -3,6 +3,8 @@
 import sys
 
 from hotset import __version__
+from hotset.cli.fleet.control import ControlStarted
+from hotset.cli.fleet.place import Place
 from hotset.cli.serve import Started
 from hotset.cli.settings import is_loopback
 from hotset.cli.wording import worded
@@ -36,6 +38,36 @@ def tell_declared(declared: Declared) -> None:
     _print(*(f"  FAILED {subject}: {worded(error)}" for subject, error in declared.failed))
     if declared.failed:
         _print(f"  {len(declared.failed)} of what the file declares could not be done; the rest is served")
+
+
+def tell_control_started(started: ControlStarted) -> None:
+    """Print where control listens."""
+    _print(
+        f"Hotset {__version__} control",
+        f"  operators  {started.admin_url}/admin/v1, and local `hotset` commands",
+        f"  fleet      {started.door}",
+        f"  state      {started.settings.home}",
+    )
+    if started.first_token is not None:
+        _print(f"  first admin token, shown this once: {started.first_token}")
+
+
+def tell_gateway_started(place: Place, tenant_url: str, metrics_url: str) -> None:
+    """Print where a gateway listens."""
+    _print(f"Hotset {__version__} gateway {place.me.name}", f"  tenants    {tenant_url}/v1")
+    _tell_place(place, metrics_url)
+
+
+def tell_worker_started(place: Place, metrics_url: str) -> None:
+    """Print where a worker listens."""
+    _print(f"Hotset {__version__} worker {place.me.name}", f"  gateways   {place.listen}")
+    _tell_place(place, metrics_url)
+
+
+def _tell_place(place: Place, metrics_url: str) -> None:
+    _print(f"  control    {place.control}", f"  state      {place.own.path}")
+    if metrics_url:
+        _print(f"  metrics    {metrics_url}/metrics")
 
 
 def tell_ready(bases: list[str]) -> None:

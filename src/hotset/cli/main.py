@@ -19,6 +19,7 @@ from hotset.cli.commands import (
     installation,
     jobs,
     on_call,
+    processes,
     residency,
     serving,
     tenancy,
@@ -44,7 +45,20 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Serve many tenants' LoRA adapters over shared base models.",
 )
-for module in (serving, bases, adapters, tenancy, terms, fleet, residency, jobs, on_call, installation, bench):
+for module in (
+    serving,
+    processes,
+    bases,
+    adapters,
+    tenancy,
+    terms,
+    fleet,
+    residency,
+    jobs,
+    on_call,
+    installation,
+    bench,
+):
     module.register(app)
 
 

@@ -22,6 +22,8 @@ from hotset.gateway import settings as gateway_settings
 from hotset.gateway.jobs import settings as job_settings
 from hotset.gateway.jobs.settings import JobSettings
 from hotset.gateway.settings import GatewaySettings
+from hotset.links import settings as link_settings
+from hotset.links.settings import FleetSettings
 from hotset.registry.verify import OVERRIDES
 from hotset.storage.staging import UploadLimits
 from hotset.worker.settings import WorkerSettings
@@ -37,6 +39,7 @@ _WORKER_BOUNDS: Bounds = {
     "engine_sequences_max": (0, 65_536),
     "waiting_max": (2, 1_000_000),
     "loads_per_minute": (0.01, 60_000.0),
+    "snapshot_wait_s": (0.0, 60.0),
     "restart_pause_min_s": (0.01, 600.0),
     "restart_pause_max_s": (0.01, 3600.0),
     "drain_timeout_s": (0.0, 3600.0),
@@ -57,6 +60,7 @@ SECTIONS: Mapping[str, tuple[type[Any], Bounds]] = {
     "engine": (EngineSettings, engine_settings.BOUNDS),
     "worker": (WorkerSettings, _WORKER_BOUNDS),
     "uploads": (UploadLimits, _UPLOAD_BOUNDS),
+    "fleet": (FleetSettings, link_settings.BOUNDS),
 }
 
 

@@ -6,11 +6,7 @@ replace. Listeners open before engines serve; `/readyz` tells when they do.
 
 import asyncio
 import contextlib
-import json
-import logging
 import os
-import signal
-import socket
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +14,7 @@ from pathlib import Path
 from starlette.applications import Starlette
 
 from hotset.cli.listening import QuietServer, address_of, admin_server, bind_tcp, bind_unix
+from hotset.cli.running import Addresses, drain, read_addresses_at, serving, stop_on_signals
 from hotset.cli.settings import Settings
 from hotset.cli.wiring import EnginePool, make_control, make_job_book
 from hotset.control.actors import LOCAL_ADMIN
@@ -31,19 +28,7 @@ from hotset.storage.state_folder import StateFolder
 from hotset.telemetry.metrics import Metrics
 from hotset.telemetry.request_log import RequestLog, find
 
-_log = logging.getLogger(__name__)
-
 ADDRESS_FILE = "server.json"
-_DRAIN_POLL_S = 0.05
-
-
-@dataclass(frozen=True)
-class Addresses:
-    """Where a server is reached."""
-
-    tenant_url: str
-    admin_url: str
-    pid: int
 
 
 @dataclass(frozen=True)
@@ -119,30 +104,17 @@ class Server:
             (admin_server(self._admin_app(is_local=False)), admin),
             (admin_server(self._admin_app(is_local=True)), local),
         ]
-        tasks = [asyncio.create_task(_serve(server, bound)) for server, bound in servers]
-        for task in tasks:
-            task.add_done_callback(_report_end)
         addresses = Addresses(address_of(tenant), address_of(admin), os.getpid())
-        try:
-            await asyncio.gather(*(server.has_started.wait() for server, _ in servers))
-            _write_addresses(self.folder, addresses)
-            yield addresses
-        finally:
-            (self.folder.run / ADDRESS_FILE).unlink(missing_ok=True)
-            for server, _ in servers:
-                server.should_exit = True
-            await asyncio.gather(*tasks)
-            self.folder.admin_socket.unlink(missing_ok=True)
+        async with serving(servers):
+            with addresses.written(self.folder.run / ADDRESS_FILE):
+                yield addresses
+        self.folder.admin_socket.unlink(missing_ok=True)
 
     async def drain(self, told: Told) -> None:
         """Take no new requests; let what runs finish within `worker.drain_timeout_s`, then end it."""
         self.tenant_app.begin_shutdown()
         told.draining(self.tenant_app.num_in_flight)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self.settings.worker.drain_timeout_s):
-                while self.tenant_app.num_in_flight:  # noqa: ASYNC110 - nobody on the hot path should have to tell us
-                    await asyncio.sleep(_DRAIN_POLL_S)
-        self.tenant_app.stop_running()
+        await drain(self.tenant_app, self.settings.worker.drain_timeout_s)
 
     async def close(self) -> None:
         """End engines, jobs, control and the request log; usage is written up to here."""
@@ -177,7 +149,7 @@ async def serve(settings: Settings, clock: Clock, told: Told) -> None:
     with folder.locked():
         folder.initialise()
         server = Server(settings, folder, clock)
-        stop = _stop_on_signals()
+        stop = stop_on_signals()
         try:
             first_token = await server.open()
             async with server.listening() as addresses:
@@ -196,41 +168,6 @@ async def _declare(server: Server, told: Told) -> None:
     told.ready(await server.pool.wait_ready())
 
 
-async def _serve(server: QuietServer, bound: socket.socket) -> None:
-    try:
-        await server.serve(sockets=[bound])
-    finally:
-        bound.close()
-
-
-def _report_end(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        _log.critical("a listener ended by itself", exc_info=error)
-
-
-def _stop_on_signals() -> asyncio.Event:
-    stop = asyncio.Event()
-
-    def on_signal(number: signal.Signals) -> None:
-        if stop.is_set():
-            os._exit(128 + number)  # engines see their connection close, and end too
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, on_signal, number)
-    return stop
-
-
-def _write_addresses(folder: StateFolder, addresses: Addresses) -> None:
-    path = folder.run / ADDRESS_FILE
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(addresses.__dict__))
-    part.replace(path)
-
-
 def read_addresses(home: Path) -> Addresses | None:
     """Return where the server over this state folder says that it listens, None where none says so."""
-    try:
-        return Addresses(**json.loads((StateFolder(home).run / ADDRESS_FILE).read_text()))
-    except (OSError, ValueError, TypeError):
-        return None
+    return read_addresses_at(StateFolder(home).run / ADDRESS_FILE)

@@ -10,7 +10,8 @@ from pathlib import Path
 import httpx
 
 from hotset.cli.client import AdminClient, unix_client
-from hotset.cli.serve import Addresses, read_addresses
+from hotset.cli.running import Addresses
+from hotset.cli.serve import read_addresses
 from hotset.core.clock import Clock
 from hotset.core.errors import EngineUnavailableError, ServerUnreachableError
 from hotset.storage.durable import make_private_folder

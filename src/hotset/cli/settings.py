@@ -9,6 +9,7 @@ from hotset.control.declaring import Desired
 from hotset.engines.settings import EngineSettings
 from hotset.gateway.jobs.settings import JobSettings
 from hotset.gateway.settings import GatewaySettings
+from hotset.links.settings import FleetSettings
 from hotset.storage.staging import UploadLimits
 from hotset.worker.settings import WorkerSettings
 
@@ -60,6 +61,7 @@ class Settings:
     jobs: JobSettings = field(default_factory=JobSettings)
     worker: WorkerSettings = field(default_factory=WorkerSettings)
     engine: EngineSettings = field(default_factory=EngineSettings)
+    fleet: FleetSettings = field(default_factory=FleetSettings)
     #: What the file declares to be there.
     desired: Desired = field(default_factory=Desired)
 

@@ -1,16 +1,20 @@
 """Puts rooms together over one state folder: control with its prover, agents with their engines."""
 
 import asyncio
-import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from hotset.cli.running import report_end
 from hotset.cli.settings import Settings
 from hotset.control.control import Control
 from hotset.control.prover import EngineProver
 from hotset.core.base import BaseVersion
 from hotset.core.clock import Clock
 from hotset.core.errors import DigestMismatchError, VersionRefusedError
-from hotset.core.ids import Digest
+from hotset.core.ids import BaseName, Digest, WorkerId
 from hotset.core.residency_report import WorkerReport
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.engines.hosted import HostedEngine
@@ -25,7 +29,75 @@ from hotset.telemetry.metrics import Metrics
 from hotset.worker.agent import LocalAgent
 from hotset.worker.local_store import LocalStore
 
-_log = logging.getLogger(__name__)
+
+class BaseFolders:
+    """Where the bases' files lie on this machine: as declared here, else as registered in the state folder."""
+
+    def __init__(self, folder: StateFolder, declared: Mapping[BaseName, Path] | None = None) -> None:
+        self._database = Database(folder.database)
+        self._is_registered_here = folder.database.exists
+        self._declared = declared or {}
+
+    def of(self, base: BaseVersion) -> Path:
+        """Return a base's folder.
+
+        Raises:
+            DigestMismatchError: nobody says where it is.
+        """
+        if base.name in self._declared:
+            return self._declared[base.name]
+        if self._is_registered_here():
+            with self._database.read() as catalogue:
+                row = catalogue.bases.by_digest(base.digest)
+            if row is not None:
+                return Path(row.folder)
+        raise DigestMismatchError(f"This machine has no folder for base {base.name}; name it under bases: in the file.")
+
+    def check(self, base: BaseVersion) -> None:
+        """Hash a base's files where they lie.
+
+        Raises:
+            DigestMismatchError: they are not those that it was registered with.
+        """
+        try:
+            check_base_files(base, self.of(base))
+        except VersionRefusedError as error:
+            raise DigestMismatchError(error.message) from error
+
+    def close(self) -> None:
+        """Close the database."""
+        self._database.close()
+
+
+@dataclass(frozen=True)
+class AgentParts:
+    """What the agents of a process are made of; each has an engine in a process of its own."""
+
+    settings: Settings
+    folder: StateFolder
+    folders: BaseFolders
+    clock: Clock
+    metrics: Metrics
+
+    def agent(
+        self,
+        base: BaseVersion,
+        store: Path,
+        reviewer_keys: Mapping[str, Ed25519PublicKey],
+        worker: WorkerId | None = None,
+    ) -> LocalAgent:
+        """Return the agent of one base, with its local store at `store`; `worker` is who it is in a fleet."""
+        return LocalAgent(
+            base,
+            lambda: HostedEngine(self.settings.engine.spec(base, self.folders.of(base))),
+            LocalStore(store, BlobStore(self.folder.blobs)),
+            reviewer_keys,
+            check_base=lambda: self.folders.check(base),
+            settings=self.settings.worker,
+            clock=self.clock,
+            metrics=self.metrics,
+            worker=worker,
+        )
 
 
 def make_control(settings: Settings, folder: StateFolder, clock: Clock) -> Control:
@@ -44,11 +116,7 @@ class EnginePool:
     """One agent with its engine for every registered base: a holder that starts what is new, and a viewer of all."""
 
     def __init__(self, settings: Settings, folder: StateFolder, clock: Clock, metrics: Metrics) -> None:
-        self._settings = settings
-        self._folder = folder
-        self._clock = clock
-        self._metrics = metrics
-        self._database = Database(folder.database)
+        self._parts = AgentParts(settings, folder, BaseFolders(folder), clock, metrics)
         self._reviewer_keys = folder.reviewer_keys()
         self._runs: dict[Digest, asyncio.Task[None]] = {}
         #: By base version's digest; the gateway looks agents up here.
@@ -76,37 +144,11 @@ class EnginePool:
         """Drain and end every engine."""
         await asyncio.gather(*(agent.stop() for agent in self.agents.values()))
         await asyncio.gather(*self._runs.values(), return_exceptions=True)
-        self._database.close()
+        self._parts.folders.close()
 
     def _start(self, base: BaseVersion) -> None:
-        agent = LocalAgent(
-            base,
-            lambda: HostedEngine(self._settings.engine.spec(base, self._base_folder(base.digest))),
-            LocalStore(self._folder.worker / base.digest.rpartition(":")[2][:32], BlobStore(self._folder.blobs)),
-            self._reviewer_keys,
-            check_base=lambda: self._check_base(base),
-            settings=self._settings.worker,
-            clock=self._clock,
-            metrics=self._metrics,
-        )
-        self.agents[base.digest] = agent
+        store = self._parts.folder.worker / base.digest.rpartition(":")[2][:32]
+        agent = self.agents[base.digest] = self._parts.agent(base, store, self._reviewer_keys)
         task = asyncio.create_task(agent.run(), name=f"agent of {base.name}")
-        task.add_done_callback(_report_end)
+        task.add_done_callback(report_end)
         self._runs[base.digest] = task
-
-    def _base_folder(self, digest: Digest) -> Path:
-        with self._database.read() as catalogue:
-            row = catalogue.bases.by_digest(digest)
-        assert row is not None, "a base in a snapshot is in the catalogue for ever"
-        return Path(row.folder)
-
-    def _check_base(self, base: BaseVersion) -> None:
-        try:
-            check_base_files(base, self._base_folder(base.digest))
-        except VersionRefusedError as error:
-            raise DigestMismatchError(error.message) from error
-
-
-def _report_end(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        _log.critical("%s ended by itself", task.get_name(), exc_info=error)

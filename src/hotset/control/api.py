@@ -21,6 +21,7 @@ from hotset.control.openapi import openapi_document
 from hotset.control.problems import problem_response
 from hotset.control.routes_adapters import adapter_endpoints, upload_endpoints, version_endpoints
 from hotset.control.routes_fleet import freeze_endpoints, pool_endpoints, worker_endpoints
+from hotset.control.routes_holders import holder_endpoints
 from hotset.control.routes_installation import base_endpoints, installation_endpoints, store_endpoints
 from hotset.control.routes_jobs import job_endpoints
 from hotset.control.routes_on_call import Explain, on_call_endpoints
@@ -87,6 +88,7 @@ def admin_endpoints(control: Control, explain: Explain | None = None) -> list[En
         *store_endpoints(control),
         *on_call_endpoints(control, explain),
         *residency_endpoints(control),
+        *holder_endpoints(control),
         *worker_endpoints(control),
         *freeze_endpoints(control),
         *pool_endpoints(control),

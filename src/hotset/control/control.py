@@ -16,6 +16,7 @@ from hotset.control.bases import BaseCommands
 from hotset.control.commits import Commits
 from hotset.control.fleet import Fleet, FleetSettings
 from hotset.control.grants import Grants
+from hotset.control.holders import Holders
 from hotset.control.jobs import Jobs
 from hotset.control.keys import Keys
 from hotset.control.operators import Operators
@@ -93,6 +94,8 @@ class Control:
         self.activity: Callable[[], Activity] = Activity
         #: Who knows what is in the workers' slots; none where no server runs.
         self.viewers: list[ResidencyViewer] = []
+        #: Gateways and workers in processes of their own; none where one process is all.
+        self.holders: list[Holders] = []
         self.commits = Commits(self._database, clock)
         self.bases = BaseCommands(self.commits)
         self.tenants = Tenants(self.commits)
@@ -148,3 +151,10 @@ class Control:
     def add_viewer(self, viewer: ResidencyViewer) -> None:
         """Ask an agent, too, who is in its slots when somebody wants to see it."""
         self.viewers.append(viewer)
+
+    def add_holders(self, holders: Holders) -> None:
+        """Look after gateways and workers in processes of their own."""
+        self.holders.append(holders)
+        self.add_holder(holders)
+        self.add_cutter(holders)
+        self.add_viewer(holders)

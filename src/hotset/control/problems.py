@@ -13,7 +13,6 @@ from hotset.core.errors import (
     ContextLengthExceededError,
     DigestMismatchError,
     EngineError,
-    EngineUnavailableError,
     HotsetError,
     IdempotencyKeyReusedError,
     IllegalTransitionError,
@@ -22,7 +21,6 @@ from hotset.core.errors import (
     JobExpiredError,
     JobNotFoundError,
     JobsForbiddenError,
-    JobsUnavailableError,
     MethodNotAllowedError,
     ModelNotFoundError,
     NotFoundError,
@@ -33,9 +31,9 @@ from hotset.core.errors import (
     RouteNotFoundError,
     SealBrokenError,
     ServerUnreachableError,
-    ShuttingDownError,
     StateLockedError,
     UnauthenticatedError,
+    UnavailableError,
     UnsupportedParameterError,
     VersionRefusedError,
 )
@@ -72,9 +70,7 @@ STATUS_OF: dict[type[HotsetError], int] = {
     ConfigError: 500,
     ServerUnreachableError: 502,
     EngineError: 502,
-    EngineUnavailableError: 503,
-    JobsUnavailableError: 503,
-    ShuttingDownError: 503,
+    UnavailableError: 503,
 }
 
 

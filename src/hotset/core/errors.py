@@ -32,6 +32,8 @@
     ├─ UnavailableError   an outage
     │   ├─ EngineUnavailableError      engine_unavailable
     │   ├─ JobsUnavailableError        jobs_unavailable
+    │   ├─ StaleRouteError             stale_route (a gateway resolves again; told to a client where that fails too)
+    │   ├─ ControlUnreachableError     control_unreachable
     │   └─ ShuttingDownError           shutting_down
     ├─ EngineError        the engine failed a request
     │   ├─ EngineFailedError           engine_failed
@@ -257,6 +259,23 @@ class JobsUnavailableError(UnavailableError):
     """Jobs can't be kept or read right now."""
 
     code = "jobs_unavailable"
+
+
+class StaleRouteError(UnavailableError):
+    """The model changed while the request was on its way; try again."""
+
+    code = "stale_route"
+
+    def __init__(self, message: str | None = None, *, epoch: int = 0) -> None:
+        super().__init__(message)
+        #: Of the routing state in which the route is no longer served.
+        self.epoch = epoch
+
+
+class ControlUnreachableError(UnavailableError):
+    """The service has not heard from its control for too long to go on."""
+
+    code = "control_unreachable"
 
 
 class ShuttingDownError(UnavailableError):

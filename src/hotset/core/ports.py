@@ -22,6 +22,8 @@ class Work:
     generate: Generate
     #: What is left of the first-token budget when this is handed over; None sets no budget.
     budget_ms: int | None = None
+    #: Of the snapshot in which the route was resolved.
+    epoch: int = 0
 
 
 class Ticket(Protocol):
@@ -62,8 +64,11 @@ class Agent(Protocol):
             AdapterColdError: the first token would come after the budget, or did not come in it.
             TooManyRequestsError: the agent holds as many requests as it may.
             LoadFailedError: the version's bytes or approval failed their check, or the engine refused them.
-            EngineUnavailableError: the engine is not serving, or serves another base.
+            EngineUnavailableError: the engine is not serving, or serves another base; or the agent can't be reached, or
+                was lost before it accepted.
+            StaleRouteError: the route was resolved in an older snapshot than the agent's, which no longer has it.
             ModelNotFoundError: the route is not in the snapshot that the agent applies.
+            ShuttingDownError: the agent ends.
         """
         ...
 

@@ -30,14 +30,13 @@ from hotset.engines.wire import (
     Call,
     EngineSpec,
     Events,
-    FrameSplitter,
     Reply,
     TakeInventory,
     ToEngine,
     Unload,
     WireError,
-    frame,
 )
+from hotset.links.frames import FrameSplitter, frame
 
 _log = logging.getLogger(__name__)
 _READ_BYTES = 1 << 18

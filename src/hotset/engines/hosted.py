@@ -39,13 +39,12 @@ from hotset.engines.wire import (
     Call,
     EngineSpec,
     Events,
-    FrameSplitter,
     FromEngine,
     Reply,
     TakeInventory,
     Unload,
-    frame,
 )
+from hotset.links.frames import FrameSplitter, frame
 
 _log = logging.getLogger(__name__)
 _LAST_WORDS_CHARS = 4000

@@ -1,13 +1,11 @@
 """How an engine process and its owner speak: length-prefixed MessagePack over one inherited Unix socket.
 
 The owner sends `EngineSpec` first, then `Generate` and `Call` frames; the engine process answers each call
-with one `Reply` and pushes `Events`. Frames are a 4-byte big-endian length and a body. Both ends are ours, one
-child of the other, so a frame that does not decode is a bug and ends the connection.
+with one `Reply` and pushes `Events`. Both ends are ours, one child of the other, so a frame that does not decode is a
+bug and ends the connection.
 """
 
-import struct
-from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -24,10 +22,6 @@ from hotset.core.messages import (
     StepFacts,
 )
 from hotset.engines.fake.profiles import ProfileName
-
-_LENGTH = struct.Struct(">I")
-#: Larger frames mean a broken peer: a request body is bounded far below.
-FRAME_BYTES_MAX = 64 * 1024 * 1024
 
 
 class EngineSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,38 +104,3 @@ class Events(msgspec.Struct, frozen=True, array_like=True, tag="events"):
 
 ToEngine = Generate | Call
 FromEngine = Reply | Events
-
-
-class FrameSplitter:
-    """Cuts a byte stream into frame bodies; holds at most one incomplete frame."""
-
-    def __init__(self) -> None:
-        self._buffer = bytearray()
-
-    def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Yield each body that is complete now.
-
-        Raises:
-            ValueError: a frame longer than `FRAME_BYTES_MAX`; the connection is beyond repair.
-        """
-        self._buffer += chunk
-        start = 0
-        while len(self._buffer) - start >= _LENGTH.size:
-            (length,) = _LENGTH.unpack_from(self._buffer, start)
-            if length > FRAME_BYTES_MAX:
-                raise ValueError(f"frame of {length} bytes")
-            end = start + _LENGTH.size + length
-            if len(self._buffer) < end:
-                break
-            yield bytes(self._buffer[start + _LENGTH.size : end])
-            start = end
-        del self._buffer[:start]
-
-
-_encoder = msgspec.msgpack.Encoder()
-
-
-def frame(message: Any) -> bytes:
-    """Return a message as one frame."""
-    body = _encoder.encode(message)
-    return _LENGTH.pack(len(body)) + body

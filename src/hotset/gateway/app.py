@@ -136,6 +136,7 @@ class TenantApp:
         if snapshot.epoch < plane.snapshot.epoch:
             return
         plane.snapshot = snapshot
+        plane.applied.set()
         plane.metrics.apply_tenants(snapshot.tenants)
         plane.salts.keep_only(snapshot.tenants)
         plane.running.apply(snapshot)
@@ -147,6 +148,10 @@ class TenantApp:
         )
         if self._job_runner is not None:
             self._job_runner.apply(snapshot)
+
+    def outdated_by(self, is_outdated: Callable[[], bool]) -> None:
+        """Ask this, at every request, whether the snapshot is too old to go by; then nothing is served."""
+        self._plane.is_outdated = is_outdated
 
     def cut(self, withdrawal: Withdrawal) -> int:
         """End the running requests that are covered with `RevokedError`, streams with an error event.

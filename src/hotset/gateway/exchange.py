@@ -11,10 +11,12 @@ import logging
 from hotset.admission.outcomes import Outcome
 from hotset.core.errors import (
     AdmissionError,
+    ControlUnreachableError,
     EngineUnavailableError,
     FirstTokenBudgetExceededError,
     HotsetError,
     ShuttingDownError,
+    StaleRouteError,
     TooManyJobsError,
 )
 from hotset.core.ports import Ticket
@@ -111,6 +113,8 @@ class Exchange:
         plane, account = self._plane, self._account
         if plane.is_shutting_down:
             raise ShuttingDownError
+        if plane.is_outdated():
+            raise ControlUnreachableError
         head = read_head(headers)
         snapshot = plane.snapshot
         caller = authenticate(snapshot, head.authorization, account.began_wall_s)
@@ -121,17 +125,22 @@ class Exchange:
         if plane.snapshot is not snapshot:
             snapshot = plane.snapshot
             caller = authenticate(snapshot, head.authorization, plane.clock.wall_s())
-        bound = account.bound = resolve(snapshot, caller.key, asked.model)
+        bound = self._bind(snapshot, caller, asked)
         default_ms = default_budget_ms(snapshot, caller, bound, plane.settings)
         account.budget = first_token_budget(head, is_stream=asked.stream, default_ms=default_ms)
-        self._running = RunningRequest(account.request_id, caller, bound, self._watch)
-        plane.running.add(self._running)
         self._door = door = door_of(plane, self._endpoint, account, asked, head, body)
         if door is not None and await door.is_taken(self._outlet, at_once=asked.in_background):
             return
         relay = Relay(plane, self._endpoint, account, asked)
         relay.open(self._outlet)
-        self._ticket = ticket = await self._submit(caller, asked, bound)
+        try:
+            ticket = await self._submit(caller, asked, bound, snapshot.epoch)
+        except StaleRouteError as stale:
+            plane.running.remove(account.request_id)  # what withdraws its route is not to end it
+            snapshot = await plane.newer_snapshot(stale.epoch)
+            caller = authenticate(snapshot, head.authorization, plane.clock.wall_s())
+            ticket = await self._submit(caller, asked, self._bind(snapshot, caller, asked), snapshot.epoch)
+        self._ticket = ticket
         account.accepted_at_s = plane.clock.monotonic_s()
         account.lane, account.load_s = ticket.lane, ticket.load_seconds
         self._watch_budget()
@@ -169,7 +178,14 @@ class Exchange:
             self._account.meter = meter
             meter.enter(self._account.authenticated_at_s)
 
-    async def _submit(self, caller: Caller, asked: Asked, bound: Resolved) -> Ticket:
+    def _bind(self, snapshot: RoutingSnapshot, caller: Caller, asked: Asked) -> Resolved:
+        """Resolve the request's route, from now on within a withdrawal's reach."""
+        bound = self._account.bound = resolve(snapshot, caller.key, asked.model)
+        self._running = RunningRequest(self._account.request_id, caller, bound, self._watch)
+        self._plane.running.add(self._running)
+        return bound
+
+    async def _submit(self, caller: Caller, asked: Asked, bound: Resolved, epoch: int) -> Ticket:
         plane, account, running = self._plane, self._account, self._running
         assert account.body_at_s is not None
         assert running is not None
@@ -177,7 +193,7 @@ class Exchange:
         budget_ms = left_ms if self._door is None else self._door.budget_ms(left_ms)
         running.is_queued = True
         try:
-            return await submit(plane, account, caller, asked, bound, budget_ms=budget_ms)
+            return await submit(plane, account, caller, asked, bound, budget_ms=budget_ms, epoch=epoch)
         except AdmissionError as error:
             if left_ms is None or not self._outlet.has_begun:
                 raise

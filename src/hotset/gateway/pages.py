@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from hotset.core.errors import HotsetError, MethodNotAllowedError, RouteNotFoundError
+from hotset.core.errors import ControlUnreachableError, HotsetError, MethodNotAllowedError, RouteNotFoundError
 from hotset.core.ids import RequestId
 from hotset.gateway.authenticate import Caller, Headers, authenticate
 from hotset.gateway.endpoints import ENDPOINTS
@@ -88,6 +88,8 @@ class Pages:
 
     def _caller(self, headers: Headers) -> Caller:
         plane = self._plane
+        if plane.is_outdated():
+            raise ControlUnreachableError
         return authenticate(plane.snapshot, read_head(headers).authorization, plane.clock.wall_s())
 
     def _models(self, path: str, headers: Headers) -> bytes:
@@ -114,6 +116,8 @@ class Pages:
             return 503, b'{"status":"shutting_down"}'
         if plane.snapshot.epoch == 0:
             return 503, b'{"status":"no_snapshot"}'
+        if plane.is_outdated():
+            return 503, b'{"status":"control_unreachable"}'
         if not any(agent.is_ready() for agent in plane.agents.values()):
             return 503, b'{"status":"no_engine"}'
         return 200, b'{"status":"ready"}'

@@ -1,5 +1,6 @@
 """What all requests of one tenant plane share: settings, the current snapshot, agents, counters, logs."""
 
+import asyncio
 import hashlib
 import hmac
 from collections.abc import Callable, Mapping
@@ -8,6 +9,7 @@ from dataclasses import dataclass, field
 from hotset.admission.in_flight import InFlight
 from hotset.admission.rate_limits import RateLimits
 from hotset.core.clock import Clock
+from hotset.core.errors import StaleRouteError
 from hotset.core.ids import Digest, RequestId, TenantId
 from hotset.core.ports import Agent
 from hotset.core.snapshot import RoutingSnapshot
@@ -17,6 +19,9 @@ from hotset.gateway.running import Running
 from hotset.gateway.settings import GatewaySettings
 from hotset.telemetry.metrics import Metrics
 from hotset.telemetry.request_log import RequestLog
+
+#: An agent has a newer snapshot a moment before a gateway, not longer.
+_NEWER_SNAPSHOT_TIMEOUT_S = 2.0
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -37,9 +42,28 @@ class Plane:
     salts: "Salts"
     #: Replaced whole by one assignment.
     snapshot: RoutingSnapshot = field(default_factory=RoutingSnapshot)
+    #: Set whenever that is done.
+    applied: asyncio.Event = field(default_factory=asyncio.Event)
+    #: Whether the snapshot is too old to go by: control was away for too long.
+    is_outdated: Callable[[], bool] = lambda: False
     is_shutting_down: bool = False
     #: None where requests are never answered later.
     jobs: JobBook | None = None
+
+    async def newer_snapshot(self, epoch: int) -> RoutingSnapshot:
+        """Return the snapshot in use once it is of at least this epoch.
+
+        Raises:
+            StaleRouteError: it does not come in time.
+        """
+        try:
+            async with asyncio.timeout(_NEWER_SNAPSHOT_TIMEOUT_S):
+                while self.snapshot.epoch < epoch:
+                    self.applied.clear()
+                    await self.applied.wait()
+        except TimeoutError as error:
+            raise StaleRouteError(epoch=epoch) from error
+        return self.snapshot
 
 
 class Salts:

@@ -48,6 +48,8 @@ STATUSES: Mapping[type[HotsetError], int] = {
     errors.LoadFailedError: 503,
     errors.EngineUnavailableError: 503,
     errors.JobsUnavailableError: 503,
+    errors.StaleRouteError: 503,
+    errors.ControlUnreachableError: 503,
     errors.ShuttingDownError: 503,
     errors.EngineTimeoutError: 504,
 }

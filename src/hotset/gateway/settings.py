@@ -29,6 +29,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "last_event_timeout_s": (0.05, 30.0),
     "retry_after_ms": (1, 3_600_000),
     "first_token_budget_ms": (0, BUDGET_MS_MAX),
+    "snapshot_age_max_s": (1.0, 604_800.0),
 }
 
 
@@ -80,6 +81,8 @@ class GatewaySettings:
     retry_after_ms: int = 1000
     #: First-token budget of a request that names none, from its whole body to the first token; 0 sets none.
     first_token_budget_ms: int = 0
+    #: For how long a gateway in a process of its own serves the keys it knows while control is away.
+    snapshot_age_max_s: float = 900.0
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -13,7 +13,14 @@ from hotset.routing.resolve import Resolved
 
 
 async def submit(
-    plane: Plane, account: Account, caller: Caller, asked: Asked, bound: Resolved, *, budget_ms: int | None
+    plane: Plane,
+    account: Account,
+    caller: Caller,
+    asked: Asked,
+    bound: Resolved,
+    *,
+    budget_ms: int | None,
+    epoch: int,
 ) -> Ticket:
     """Return the accepted request's ticket; see `core.ports.Agent.submit` for what else it may raise.
 
@@ -24,6 +31,7 @@ async def submit(
         asked: What to generate.
         bound: The route, for the request's whole life.
         budget_ms: What is left of the first-token budget; None sets none.
+        epoch: Of the snapshot in which the route was resolved.
 
     Raises:
         TokenRateExceededError: the tenant or the key used its tokens up.
@@ -44,4 +52,4 @@ async def submit(
     )
     if account.meter.is_bound:
         account.meter.expect(estimated_tokens(generate), plane.clock.monotonic_s())
-    return await agent.submit(Work(request_id, tenant, caller.key.key, bound.route, generate, budget_ms))
+    return await agent.submit(Work(request_id, tenant, caller.key.key, bound.route, generate, budget_ms, epoch))

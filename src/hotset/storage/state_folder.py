@@ -8,6 +8,7 @@
     trust/         reviewer.pem (private key), reviewers/*.pem (public keys whose approvals count),
                    job-keys/N.key (jobs are sealed under the highest N; the others open what they sealed)
     secrets/       cache-salt.key                logs/          request log
+    gateways/NAME, workers/NAME                  folders of gateways and workers in processes of their own
 
 Every folder is 0700 and every secret 0600. `initialise` may be cut short anywhere and run again.
 """
@@ -32,6 +33,7 @@ from cryptography.hazmat.primitives.serialization import (
 from hotset.core.errors import ConfigError, StateLockedError
 from hotset.registry.approval import reviewer_key_id
 from hotset.storage.durable import make_private_folder, write_durably
+from hotset.storage.holder_folder import HolderFolder
 from hotset.storage.sealing import KEY_BYTES
 
 _SALT_BYTES = 32
@@ -75,6 +77,26 @@ class StateFolder:
             write_durably(self._salt, secrets.token_bytes(_SALT_BYTES))
         if not any(self._job_keys.glob("*.key")):
             write_durably(self._job_keys / "1.key", secrets.token_bytes(KEY_BYTES))
+
+    def prepare(self) -> None:
+        """Make what a gateway or worker in a process of its own needs here, beside control or on its own machine."""
+        for folder in (self.path, self.run, self.logs, self.secrets):
+            make_private_folder(folder)
+        if not self._salt.exists():
+            write_durably(self._salt, secrets.token_bytes(_SALT_BYTES))
+
+    @property
+    def is_initialised(self) -> bool:
+        """Whether control has run over this folder: there is a database, and keys for what is kept in it."""
+        return self.database.exists() and any(self._job_keys.glob("*.key"))
+
+    def of_holder(self, role: str, name: str) -> HolderFolder:
+        """Return the folder of one gateway or worker."""
+        return HolderFolder(self.path / f"{role}s" / name)
+
+    def socket_of(self, role: str, name: str) -> Path:
+        """Return where a process of the fleet listens, unless it is told otherwise."""
+        return self.run / ("control.sock" if role == "control" else f"{role}-{name}.sock")
 
     @contextmanager
     def locked(self) -> Generator[None]:

@@ -60,6 +60,7 @@ class Metrics(Collector):
         self._jobs_accepted = CounterTable(names.JOBS_ACCEPTED)
         self._job_attempts = CounterTable(names.JOB_ATTEMPTS)
         self._job_duration = HistogramTable(names.JOB_DURATION)
+        self._identity_conflicts = CounterTable(names.IDENTITY_CONFLICTS)
         self._build = GaugeTable(names.BUILD)
         self._build.set(1, (__version__,))
         #: What gateways of this process count for usage reports; taken away by whoever keeps it.
@@ -179,6 +180,10 @@ class Metrics(Collector):
             batch_efficiency=self._batching.ratio(),
         )
 
+    def identity_conflict(self, role: str) -> None:
+        """Count a process that asked to be one that is there already."""
+        self._identity_conflicts.add((role,))
+
     def collect(self) -> Iterator[Metric]:
         """Yield every metric (called by the registry when it is scraped)."""
         self._in_flight.set(self._count_in_flight())
@@ -209,6 +214,7 @@ class Metrics(Collector):
             self._jobs_accepted,
             self._job_attempts,
             self._job_duration,
+            self._identity_conflicts,
             self._build,
         ):
             yield from table.families()

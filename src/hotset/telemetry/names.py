@@ -148,6 +148,12 @@ JOB_DURATION = MetricName(
     ("state",),
     _JOBS_S,
 )
+IDENTITY_CONFLICTS = MetricName(
+    "hotset_identity_conflicts",
+    "counter",
+    "Processes that asked control to be one that is there already, by role; each serves nothing.",
+    ("role",),
+)
 BUILD = MetricName("hotset_build_info", "gauge", "1, with the version as label.", ("version",))
 
 METRICS: tuple[MetricName, ...] = (
@@ -178,6 +184,7 @@ METRICS: tuple[MetricName, ...] = (
     JOBS_ACCEPTED,
     JOB_ATTEMPTS,
     JOB_DURATION,
+    IDENTITY_CONFLICTS,
     BUILD,
 )
 

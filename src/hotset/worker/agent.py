@@ -5,11 +5,20 @@ import contextlib
 import logging
 from collections.abc import Callable, Mapping
 
+import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from hotset.core.base import BaseVersion
 from hotset.core.clock import Clock
-from hotset.core.errors import DigestMismatchError, EngineUnavailableError, ModelNotFoundError, ShuttingDownError
+from hotset.core.errors import (
+    DigestMismatchError,
+    EngineUnavailableError,
+    HotsetError,
+    ModelNotFoundError,
+    ShuttingDownError,
+    StaleRouteError,
+)
+from hotset.core.fleet import Heartbeat
 from hotset.core.ids import EngineName, WorkerId, engine_name
 from hotset.core.messages import EngineFacts, Inventory
 from hotset.core.ports import Ticket, Work
@@ -20,6 +29,7 @@ from hotset.engines.port import Engine
 from hotset.residency.reuse import Reuse, ReuseModel
 from hotset.telemetry.metrics import Metrics
 from hotset.worker.engine_life import EngineLife
+from hotset.worker.heartbeats import heartbeat_of
 from hotset.worker.local_store import LocalStore
 from hotset.worker.settings import WorkerSettings
 from hotset.worker.standing import standing_of
@@ -77,6 +87,7 @@ class LocalAgent:
         self._stopping = False
         self._changed = asyncio.Event()
         self._stop_asked = asyncio.Event()
+        self._applied = asyncio.Event()
         metrics.measures.bytes.append(lambda: resident_bytes(self._life, self._records))
         metrics.measures.waits.append(lambda: waits(self._life, self._records))
         metrics.measures.places.append(lambda: places(base.name, self._life))
@@ -93,8 +104,28 @@ class LocalAgent:
         self._standing.check_takes(self._snapshot, work.tenant)
         name = engine_name(work.route)
         if name is not None and name not in self._records:
-            raise ModelNotFoundError
+            await self._catch_up(work.epoch)
+            if name not in self._records:
+                raise self._missing(work.epoch)
+            if self._life is not life:
+                raise EngineUnavailableError
         return await life.submit(work, name)
+
+    async def _catch_up(self, epoch: int) -> None:
+        """Return once a snapshot of at least this epoch is applied; a gateway may have it a moment earlier."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.snapshot_wait_s):
+                while self._snapshot.epoch < epoch:
+                    self._applied.clear()
+                    await self._applied.wait()
+
+    def _missing(self, epoch: int) -> HotsetError:
+        """Return why a version that the snapshot lacks is not served."""
+        if epoch < self._snapshot.epoch:
+            return StaleRouteError(epoch=self._snapshot.epoch)
+        if epoch > self._snapshot.epoch:
+            return EngineUnavailableError("The worker waits for a newer snapshot.")
+        return ModelNotFoundError()
 
     def is_ready(self) -> bool:
         """Whether the engine serves."""
@@ -111,6 +142,7 @@ class LocalAgent:
         if snapshot.epoch < self._snapshot.epoch:
             return
         self._snapshot = snapshot
+        self._applied.set()
         self._records = {name: r for name, r in snapshot.versions.items() if r.base == self.base.digest}
         self._standing = standing_of(snapshot, self._worker, self.base.digest)
         if self._life is not None:
@@ -130,6 +162,27 @@ class LocalAgent:
     def view_residency(self) -> tuple[WorkerReport]:
         """Return who holds which slot here; see `core.ports.ResidencyViewer`."""
         return (view_worker(self.base.name, self._life, self._clock.monotonic_s()),)
+
+    def heartbeat(self, worker: WorkerId, *, fence: int, number: int) -> Heartbeat:
+        """Return how this worker is now.
+
+        Args:
+            worker: As whom it serves.
+            fence: Under which it serves.
+            number: Of the heartbeat, one more than the last.
+        """
+        life = self._life
+        found = Heartbeat(worker=worker, fence=fence, number=number)
+        if life is not None:
+            found = heartbeat_of(life, worker)
+        return msgspec.structs.replace(
+            found,
+            fence=fence,
+            number=number,
+            snapshot_epoch=self._snapshot.epoch,
+            is_ready=self.is_ready(),
+            is_leaving=self._stopping,
+        )
 
     async def inventory(self) -> Inventory:
         """Return what the engine holds and runs, by its own account.

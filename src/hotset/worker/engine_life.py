@@ -8,11 +8,13 @@ import asyncio
 import contextlib
 import logging
 import math
+from collections import Counter
 from collections.abc import Mapping
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from hotset.admission.fair_queue import FairQueue
+from hotset.admission.first_token import SourceTier
 from hotset.admission.prompt_length import estimated_tokens
 from hotset.core.clock import Clock
 from hotset.core.errors import (
@@ -215,6 +217,25 @@ class EngineLife:
     def num_wanting(self) -> Mapping[TenantId, int]:
         """Requests that no slot was found for yet, by tenant."""
         return self._dispatcher.num_wanting()
+
+    def in_flight(self) -> Counter[EngineName]:
+        """Return how many requests wait or run for each version."""
+        waiting = (name for name, _, _ in self.observer.waits())
+        leases = self._residency.state.leases.items()
+        running = (lease.name for request, lease in leases if request not in self._waiting)
+        return Counter(name for name in (*waiting, *running) if name is not None)
+
+    def num_waiting(self) -> int:
+        """Requests that wait for a slot or for a place in the engine."""
+        return len(self._waiting)
+
+    def oldest_wait_s(self) -> float:
+        """Return for how long the one that came first of these has waited; 0 where none waits."""
+        return next((age_s for _, _, age_s in self.observer.waits()), 0.0)
+
+    def typical_load_s(self, tier: SourceTier) -> float | None:
+        """Return what a load from a tier takes; None until one was measured."""
+        return self._dispatcher.outlook.times.typical_load_s(tier)
 
     def num_leases(self) -> int:
         """Requests that wait or run here."""

@@ -21,6 +21,8 @@ class WorkerSettings:
     waiting_max: int = 2048
     #: Loads that one tenant's requests may cause in a minute where its quota says nothing of it.
     loads_per_minute: float = 240.0
+    #: How long a request of a gateway that has a newer snapshot may wait for it to arrive here as well.
+    snapshot_wait_s: float = 2.0
     #: First pause before a dead engine is started again; it doubles up to the longest.
     restart_pause_min_s: float = 0.5
     #: The longest of these pauses.

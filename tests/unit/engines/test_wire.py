@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from hotset.core.ids import EngineName, RequestId
 from hotset.core.messages import Delta, Failed, Finished, Generate, Message, Sampling, Started, TokenLogprob
-from hotset.engines.wire import Call, Events, FrameSplitter, FromEngine, Reply, ToEngine, Unload, WireError, frame
+from hotset.engines.wire import Call, Events, FromEngine, Reply, ToEngine, Unload, WireError
+from hotset.links.frames import FrameSplitter, frame
 
 REQUEST = Generate(
     request_id=RequestId("r1"),

@@ -11,7 +11,7 @@ from hotset.cli.session import CLOCK, Json, Yes, admin, confirm
 from hotset.core.errors import InvalidRequestError
 
 pools = typer.Typer(no_args_is_help=True, help="Pools: add, list, assign, set, remove.")
-workers = typer.Typer(no_args_is_help=True, help="Workers: list, cordon, drain, uncordon, pick, remove.")
+workers = typer.Typer(help="Workers: run one, list, cordon, drain, uncordon, pick, remove.")
 
 _POLL_S = 0.5
 _POOL_COLUMNS = ("pool", "base", "kind", "rank class", "release schedule", "tenants", "workers")

@@ -82,7 +82,7 @@ class Attempt:
         self._running.add(running)
         try:
             account.meter = plane.limits.meter(caller.key.tenant, caller.key.key)
-            ticket = await submit(plane, account, caller, asked, bound, budget_ms=None)
+            ticket = await submit(plane, account, caller, asked, bound, budget_ms=None, epoch=snapshot.epoch)
             account.accepted_at_s, account.load_s = plane.clock.monotonic_s(), ticket.load_seconds
             try:
                 async with asyncio.timeout(plane.settings.request_timeout_s):

@@ -1,0 +1,209 @@
+"""Who holds snapshots in processes of their own: gives each the newest one, and knows who applies which.
+
+A holder that is slow gets the newest snapshot when it is done with the last one, not every one between.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hotset.control.actors import Actor
+from hotset.control.commits import Commits
+from hotset.control.fleet import Fleet
+from hotset.core.clock import Clock
+from hotset.core.errors import ConflictError
+from hotset.core.fleet import Heartbeat, WorkerFacts
+from hotset.core.ports import Withdrawal
+from hotset.core.residency_report import WorkerReport
+from hotset.core.snapshot import RoutingSnapshot
+from hotset.links.holder_messages import BeatNow, Cut, Fence, Register
+from hotset.links.link import Link
+from hotset.links.peers import Peer
+from hotset.links.snapshot_pieces import SnapshotCutter
+
+_log = logging.getLogger(__name__)
+#: Whom the audit log names where nobody gave a command.
+_FLEET = Actor("fleet")
+
+
+@dataclass(frozen=True, slots=True)
+class HolderView:
+    """One holder at one moment."""
+
+    peer: Peer
+    #: Of the snapshot that it said it applies; 0 before the first.
+    epoch: int
+    #: Since it registered, in seconds.
+    linked_for_s: float
+    #: Under which it serves, or served last; 0 for gateways, and for a worker that never did.
+    fence: int
+
+
+class Session:
+    """One registered holder's link."""
+
+    def __init__(self, peer: Peer, register: Register, link: Link[Any], began_s: float) -> None:
+        self.peer = peer
+        self.instance = register.instance
+        self.link = link
+        self.began_s = began_s
+        self.epoch = 0
+        #: The fence it has, or came with.
+        self.fence = register.fence
+        self.heartbeat: Heartbeat | None = None
+        self.report: WorkerReport | None = None
+        self._cutter = SnapshotCutter()
+        self._newest: RoutingSnapshot | None = None
+        self._sending: asyncio.Task[None] | None = None
+
+    def offer(self, snapshot: RoutingSnapshot) -> None:
+        """Send this snapshot, after what is being sent."""
+        self._newest = snapshot if self.peer.role == "gateway" else for_worker(snapshot)
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.create_task(self._send())
+
+    def end(self) -> None:
+        """The link has ended."""
+        if self._sending is not None:
+            self._sending.cancel()
+
+    async def settled(self) -> None:
+        """Return once what was offered is sent."""
+        if self._sending is not None:
+            await asyncio.wait({self._sending})
+
+    async def _send(self) -> None:
+        while self._newest is not None and self.link.is_open:
+            snapshot, self._newest = self._newest, None
+            for piece in self._cutter.pieces(snapshot):
+                self.link.send(piece)
+                await self.link.writable()
+
+
+class Holders:
+    """All of them. Implements `SnapshotHolder`, `Cutter` and `ResidencyViewer` of `core` for control."""
+
+    def __init__(self, fleet: Fleet, commits: Commits, clock: Clock, *, on_conflict: Callable[[str], None]) -> None:
+        """Begin without holders.
+
+        Args:
+            fleet: Follows the workers among them, and gives them their fences.
+            commits: Where an alarm is written down.
+            clock: Where time comes from.
+            on_conflict: Counts, by role, those who ask to be somebody who is there already.
+        """
+        self._fleet = fleet
+        self._commits = commits
+        self._clock = clock
+        self._on_conflict = on_conflict
+        self._snapshot = RoutingSnapshot()
+        self._sessions: dict[Peer, Session] = {}
+        #: Those that were refused and told of.
+        self._told: set[tuple[Peer, str]] = set()
+
+    # --- what control asks -----------------------------------------------------------------------------
+
+    def apply(self, snapshot: RoutingSnapshot) -> None:
+        """Give every holder this snapshot; workers first, for what a gateway routes to is then soon known there."""
+        num_gateways = sum(peer.role == "gateway" for peer in self._sessions)
+        self._snapshot = replace(snapshot, num_gateways=max(1, num_gateways))
+        for session in sorted(self._sessions.values(), key=lambda session: session.peer.role == "gateway"):
+            session.offer(self._snapshot)
+
+    def cut(self, withdrawal: Withdrawal) -> int:
+        """Have every gateway end the running requests that are covered; return how many were asked."""
+        gateways = [session for session in self._sessions.values() if session.peer.role == "gateway"]
+        for session in gateways:
+            asyncio.get_running_loop().create_task(_cut(session, withdrawal))
+        return len(gateways)
+
+    def view_residency(self) -> Sequence[WorkerReport]:
+        """Return what each worker last said of its slots."""
+        return [session.report for session in self._sessions.values() if session.report is not None]
+
+    def views(self) -> list[HolderView]:
+        """Return every holder that is there, by role and name."""
+        now_s = self._clock.monotonic_s()
+        ordered = sorted(self._sessions.values(), key=lambda session: (session.peer.role, session.peer.name))
+        return [HolderView(each.peer, each.epoch, now_s - each.began_s, each.fence) for each in ordered]
+
+    # --- what the door brings --------------------------------------------------------------------------
+
+    async def register(self, register: Register, link: Link[Any]) -> Session:
+        """Take a holder.
+
+        Raises:
+            ConflictError: another process is who it wants to be.
+        """
+        peer = register.me
+        live = self._sessions.get(peer)
+        if live is not None and live.instance != register.instance:
+            await self._alarm(peer, register.instance)
+            raise ConflictError(f"Another process is {peer}; this one serves nothing.")
+        if live is not None:
+            live.link.close("it has a newer link")
+            live.end()
+        session = self._sessions[peer] = Session(peer, register, link, self._clock.monotonic_s())
+        return session
+
+    def give_newest(self, session: Session) -> None:
+        """Send a new holder the newest snapshot; another gateway changes every gateway's share of tenants' rates."""
+        if session.peer.role == "gateway":
+            self.apply(self._snapshot)
+        else:
+            session.offer(self._snapshot)
+
+    async def facts(self, session: Session, facts: WorkerFacts) -> None:
+        """Record what a worker is, and tell it under which fence it serves.
+
+        Raises:
+            ConflictError: another agent lives under its identity, or it does not suit the pool it asks for.
+            NotFoundError: it asks for a pool that is not there.
+        """
+        try:
+            session.fence = await self._fleet.register(facts, held_fence=session.fence)
+        except ConflictError:
+            await self._alarm(session.peer, session.instance)
+            raise
+        session.link.send(Fence(session.fence))
+
+    def heard(self, session: Session, beat: BeatNow) -> None:
+        """Keep what a worker says of itself."""
+        session.heartbeat, session.report = beat.heartbeat, beat.report
+        if beat.heartbeat.fence and not self._fleet.report(beat.heartbeat):
+            session.link.close("another agent has its identity")
+
+    def ended(self, session: Session) -> None:
+        """A session's link has ended."""
+        session.end()
+        if self._sessions.get(session.peer) is session:
+            del self._sessions[session.peer]
+            if session.peer.role == "gateway":
+                self.apply(self._snapshot)
+        if session.heartbeat is not None and session.heartbeat.is_leaving:
+            self._fleet.left(session.heartbeat.worker, session.fence)
+
+    async def _alarm(self, peer: Peer, instance: str) -> None:
+        """Tell once of each process that asks to be another, however often it does."""
+        if (peer, instance) in self._told:
+            return
+        self._told.add((peer, instance))
+        self._on_conflict(peer.role)
+        _log.critical("a second process says that it is %s; it serves nothing", peer)
+        details = {"instance": instance}
+        await self._commits.run(
+            _FLEET, lambda change: change.audit("identity.conflict", f"{peer.role}/{peer.name}", **details)
+        )
+
+
+def for_worker(snapshot: RoutingSnapshot) -> RoutingSnapshot:
+    """Return what a worker may know: versions and quotas, no keys and no names that tenants use."""
+    return replace(snapshot, keys={}, aliases={})
+
+
+async def _cut(session: Session, withdrawal: Withdrawal) -> None:
+    """Send a cut after the snapshot that came before it."""
+    await session.settled()
+    session.link.send(Cut(withdrawal))

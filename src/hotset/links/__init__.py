@@ -1,0 +1,1 @@
+"""How processes of one installation speak: frames, addresses, links, and the protocols over them. Decides nothing."""

@@ -1,0 +1,88 @@
+"""What control and the holders of its snapshots, gateways and workers, say to each other over one link.
+
+A holder begins with `Register`; control answers `Registered`, or `Rejected` and closes. From then on control sends
+every newer snapshot: the `Records` that the holder lacks, then `Current` without them; the holder answers `Applied`.
+Gateways hear `Cut`. A worker sends `FactsNow` once its engine serves and gets a `Fence`, and `BeatNow` every second.
+"""
+
+import msgspec
+
+from hotset.core.fleet import Heartbeat, WorkerFacts
+from hotset.core.ids import EngineName
+from hotset.core.ports import Withdrawal
+from hotset.core.residency_report import WorkerReport
+from hotset.core.snapshot import RoutingSnapshot
+from hotset.core.versions import VersionRecord
+from hotset.links.peers import Peer
+
+
+class Register(msgspec.Struct, frozen=True, array_like=True, tag="register"):
+    """A holder's first word."""
+
+    protocol: int
+    me: Peer
+    #: Of this start of the process; another one under the same name is another process.
+    instance: str
+    #: The last fence that a worker was given, by its own folder; 0 where it never was, and for gateways.
+    fence: int = 0
+
+
+class Applied(msgspec.Struct, frozen=True, array_like=True, tag="applied"):
+    """The holder applies the snapshot of this epoch from now on."""
+
+    epoch: int
+
+
+class FactsNow(msgspec.Struct, frozen=True, array_like=True, tag="facts"):
+    """What the worker is, now that its engine serves."""
+
+    facts: WorkerFacts
+
+
+class BeatNow(msgspec.Struct, frozen=True, array_like=True, tag="beat"):
+    """How the worker is, for choosing and for people."""
+
+    heartbeat: Heartbeat
+    report: WorkerReport
+
+
+class Registered(msgspec.Struct, frozen=True, array_like=True, tag="registered"):
+    """Control takes the holder."""
+
+    me: Peer
+
+
+class Rejected(msgspec.Struct, frozen=True, array_like=True, tag="rejected"):
+    """Control does not take the holder; it may ask again later."""
+
+    code: str
+    message: str
+
+
+class Fence(msgspec.Struct, frozen=True, array_like=True, tag="fence"):
+    """The number under which the worker serves from now on."""
+
+    fence: int
+
+
+class Records(msgspec.Struct, frozen=True, array_like=True, tag="records"):
+    """Versions that the next snapshot names."""
+
+    records: dict[EngineName, VersionRecord]
+
+
+class Current(msgspec.Struct, frozen=True, array_like=True, tag="current"):
+    """The newest snapshot, with the names of its versions in place of their records."""
+
+    snapshot: RoutingSnapshot
+    versions: tuple[EngineName, ...]
+
+
+class Cut(msgspec.Struct, frozen=True, array_like=True, tag="cut"):
+    """End the running requests that this covers; sent after the snapshot without what was withdrawn."""
+
+    withdrawal: Withdrawal
+
+
+ToControl = Register | Applied | FactsNow | BeatNow
+FromControl = Registered | Rejected | Fence | Records | Current | Cut

@@ -1,0 +1,211 @@
+"""A worker's place in a fleet: which identity it holds, which snapshot it applies, whom its door lets in.
+
+It serves under the fence that control gives it. Started while control is away, it goes on under the last one that its
+folder keeps, from the last snapshot; one that control rejects serves nothing, and asks again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from hotset.core.clock import Clock
+from hotset.core.fleet import Heartbeat, WorkerFacts
+from hotset.core.ids import PoolName, WorkerId
+from hotset.core.messages import EngineFacts
+from hotset.core.ports import Withdrawal
+from hotset.core.snapshot import RoutingSnapshot
+from hotset.links.control_link import ControlLink
+from hotset.links.holder_messages import BeatNow, FactsNow, Register
+from hotset.links.peers import Peer
+from hotset.links.worker_messages import PROTOCOL
+from hotset.storage.kept_snapshot import KeptSnapshot, SnapshotKeeper
+from hotset.worker.agent import LocalAgent
+from hotset.worker.door import WorkerDoor
+
+_log = logging.getLogger(__name__)
+_BEAT_S = 1.0
+#: After its start a worker waits so long for control before it serves under the fence that it kept.
+_PATIENCE_S = 2.0
+
+
+class KeptFence(Protocol):
+    """Where the last fence is kept."""
+
+    def read(self) -> int:
+        """Return it; 0 where there is none."""
+        ...
+
+    def keep(self, fence: int) -> None:
+        """Keep it, durably."""
+        ...
+
+
+class Membership:
+    """Implements `links.control_link.Holder` for one worker."""
+
+    def __init__(
+        self,
+        worker: WorkerId,
+        *,
+        instance: str,
+        fences: KeptFence,
+        kept: KeptSnapshot,
+        make_agent: Callable[[RoutingSnapshot], LocalAgent | None],
+        pool: PoolName | None,
+        clock: Clock,
+    ) -> None:
+        """Prepare; `join` begins.
+
+        Args:
+            worker: Who it is.
+            instance: Of this start of the process.
+            fences: Keeps the fence from one start to the next.
+            kept: Keeps the snapshot.
+            make_agent: Makes the agent from the first snapshot that has the base, not yet run; None while none has.
+            pool: The pool that this worker's own configuration asks for.
+            clock: Where time comes from.
+        """
+        self.worker = worker
+        self.agent: LocalAgent | None = None
+        self.has_agent = asyncio.Event()
+        self._instance = instance
+        self._fences = fences
+        self._kept = kept
+        self._keeper = SnapshotKeeper(kept)
+        self._make_agent = make_agent
+        self._pool = pool
+        self._clock = clock
+        self._kept_fence = 0
+        #: Under which it serves; 0 while it may not.
+        self._fence = 0
+        self._is_rejected = False
+        self._told: WorkerFacts | None = None
+        self._address = ""
+        self._door: WorkerDoor | None = None
+        self._control: ControlLink | None = None
+
+    def fence(self) -> int:
+        """Return the number under which it serves; 0 while it may not."""
+        return self._fence
+
+    async def begin(self, control: ControlLink) -> None:
+        """Take what was kept: the fence, and the snapshot, from which it can go on without control."""
+        self._control = control
+        self._kept_fence = await asyncio.to_thread(self._fences.read)
+        snapshot = await asyncio.to_thread(self._kept.read)
+        if snapshot is not None:
+            self._use(snapshot)
+
+    def open_to(self, door: WorkerDoor, address: str) -> None:
+        """Let gateways in by this door, once it may serve."""
+        self._door, self._address = door, address
+
+    def heartbeat(self, number: int) -> Heartbeat:
+        """Return how the worker is, as the heartbeat of this number."""
+        assert self.agent is not None
+        return self.agent.heartbeat(self.worker, fence=self._fence, number=number)
+
+    async def run(self) -> None:
+        """Tell control every second how the worker is, until cancelled."""
+        while True:
+            await asyncio.sleep(_BEAT_S)
+            self._serve_alone()
+            self._tell_facts()
+            self._tell_control()
+
+    def tell_leaving(self) -> None:
+        """Tell everybody at once how the worker is: that it takes no more."""
+        self._tell_control()
+        if self._door is not None:
+            self._door.tell_now()
+
+    async def settle(self) -> None:
+        """Return once what is to be kept is kept."""
+        await self._keeper.settle()
+
+    # --- what control says -----------------------------------------------------------------------------
+
+    def registering(self) -> Register:
+        """Return how to register now."""
+        return Register(PROTOCOL, Peer("worker", self.worker), self._instance, self._fence or self._kept_fence)
+
+    def registered(self) -> None:
+        """Control takes us."""
+        self._is_rejected, self._told = False, None
+        self._tell_facts()
+
+    def rejected(self, code: str, message: str) -> None:
+        """Another agent is this worker: serve nothing."""
+        if not self._is_rejected:
+            _log.critical("control rejects this worker (%s): %s", code, message)
+        self._is_rejected, self._fence = True, 0
+        if self._door is not None:
+            self._door.shut_out(message)
+
+    def fenced(self, fence: int) -> None:
+        """Serve under this number from now on."""
+        if fence != self._kept_fence:
+            self._fences.keep(fence)
+        self._fence = self._kept_fence = fence
+        _log.info("serves as worker %s under fence %d", self.worker, fence)
+        if self._door is not None:
+            self._door.tell_now()
+
+    def apply(self, snapshot: RoutingSnapshot) -> None:
+        """Use this snapshot from now on, and keep it."""
+        self._use(snapshot)
+        self._keeper.offer(snapshot)
+
+    def cut(self, withdrawal: Withdrawal) -> int:
+        """Gateways end what runs; the agent hears of it from them."""
+        return 0
+
+    # --- within ----------------------------------------------------------------------------------------
+
+    def _tell_control(self) -> None:
+        if self.agent is not None and self._door is not None and self._control is not None:
+            (report,) = self.agent.view_residency()
+            self._control.send(BeatNow(self._door.heartbeat(), report))
+
+    def _use(self, snapshot: RoutingSnapshot) -> None:
+        if self.agent is None:
+            self.agent = self._make_agent(snapshot)
+            if self.agent is None:
+                _log.warning("control knows no base for this worker yet, or several: name one with --base")
+                return
+            self.has_agent.set()
+        self.agent.apply(snapshot)
+        if self._door is not None:
+            self._door.tell_now()
+
+    def _serve_alone(self) -> None:
+        """Without control, go on as the worker that this folder was the last to be."""
+        assert self._control is not None
+        if self._fence or self._is_rejected or not self._kept_fence or self._control.silence_s() < _PATIENCE_S:
+            return
+        _log.warning("control is away; serves as worker %s under fence %d", self.worker, self._kept_fence)
+        self._fence = self._kept_fence
+
+    def _tell_facts(self) -> None:
+        facts = self.agent.facts if self.agent is not None else None
+        if facts is None or self._control is None or not self._address or not self._control.is_registered:
+            return
+        found = self._facts(facts)
+        if found != self._told:
+            self._told = found
+            self._control.send(FactsNow(found))
+
+    def _facts(self, facts: EngineFacts) -> WorkerFacts:
+        return WorkerFacts(
+            worker=self.worker,
+            base=facts.base,
+            pool=self._pool,
+            rank_class=facts.rank_max,
+            num_slots=facts.num_slots,
+            hardware_class=facts.hardware_class,
+            engine=facts.engine,
+            model_len_max=facts.model_len_max,
+            num_sequences_max=facts.num_sequences_max,
+            address=self._address,
+        )

@@ -9,7 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from hotset.admission.fair_queue import FairQueue
 from hotset.core.ids import EngineName, RequestId, TenantId
 from hotset.core.quotas import Quota
-from hotset.dispatch.dispatcher import PATIENCE_S, Arrived, Dispatcher
+from hotset.dispatch.dispatcher import Arrived, Dispatcher
+from hotset.dispatch.slot_finder import PATIENCE_S
 from hotset.residency.events import (
     Count,
     Counted,
@@ -26,6 +27,7 @@ from hotset.residency.events import (
     Quotas,
     Refuse,
     Released,
+    TimePassed,
     Unload,
     Unloaded,
 )
@@ -35,6 +37,9 @@ from hotset.residency.slots import Slot, SlotState
 NAMES = [EngineName(f"hs-{index}") for index in range(5)]
 TENANTS = [TenantId(name) for name in ("acme", "globex", "initech")]
 NUM_SLOTS = 3
+STALL_MS_PER_S = 200.0
+#: The longest that a load keeps the engine from stepping.
+STALL_MAX_S = 1.5
 _QUOTAS = st.builds(
     lambda pair, loads_per_minute: Quota(min(pair), max(pair), loads_per_minute),
     st.tuples(st.integers(0, NUM_SLOTS), st.integers(1, NUM_SLOTS)),
@@ -53,6 +58,7 @@ class DispatcherMachine(RuleBasedStateMachine):
             warm_bytes_max=30,
             load_retry_s=2.0,
             loads_per_minute=120.0,
+            stall_ms_per_s=STALL_MS_PER_S,
             default_quota=Quota(limit_slots=2),
         )
         self.residency = residency
@@ -68,6 +74,7 @@ class DispatcherMachine(RuleBasedStateMachine):
         self.num_asked = 0
         self.engine: set[EngineName] = set()
         self.todo: list[Effect] = []
+        self.stalled_s = 0.0
         #: Answers that were given up on and are true all the same.
         self.late: list[Loaded | Unloaded] = []
         self.unloads: Counter[str] = Counter()
@@ -169,13 +176,16 @@ class DispatcherMachine(RuleBasedStateMachine):
     # --- the engine ------------------------------------------------------------------------------------
 
     @precondition(lambda self: self.todo)
-    @rule(fate=st.sampled_from(["done", "done", "done", "done", "failed", "lost before", "lost after"]))
-    def carry_out(self, fate: str) -> None:
+    @rule(
+        fate=st.sampled_from(["done", "done", "done", "done", "failed", "lost before", "lost after"]),
+        stall_s=st.sampled_from([0.0, 0.1, 0.1, STALL_MAX_S]),
+    )
+    def carry_out(self, fate: str, stall_s: float = 0.1) -> None:
         match self.todo.pop(0):
             case Load(slot, name) if fate == "failed":
                 self.tell(LoadFailed(slot, name, "load_failed", ""))
             case Load(slot, name):
-                self.load(slot, name, fate)
+                self.load(slot, name, fate, stall_s)
             case Unload(slot, name):
                 self.unload(slot, name, fate)
             case Count():
@@ -183,8 +193,8 @@ class DispatcherMachine(RuleBasedStateMachine):
             case Discard(name):
                 assert name not in self.engine, "I12: files deleted while the engine may read them"
 
-    def load(self, slot: int, name: EngineName, fate: str) -> None:
-        answer = Loaded(slot, name, 10, 0.5)
+    def load(self, slot: int, name: EngineName, fate: str, stall_s: float) -> None:
+        answer = Loaded(slot, name, 10, 0.5, stall_s=stall_s)
         if len(self.engine | {name}) > NUM_SLOTS:
             # Only where a load failed for a version that the engine held from before: it is counted, then let go.
             assert self.engine - {each.name for each in self.residency.state.slots}, "I4: the engine has no such slot"
@@ -194,6 +204,7 @@ class DispatcherMachine(RuleBasedStateMachine):
             self.engine.add(name)
         if fate == "lost after":
             self.late.append(answer)
+        self.stalled_s += stall_s if fate == "done" else 0.0
         self.tell(answer if fate == "done" else Lost(slot, name, 10))
 
     def unload(self, slot: int, name: EngineName, fate: str) -> None:
@@ -211,6 +222,13 @@ class DispatcherMachine(RuleBasedStateMachine):
         answer = self.late.pop(0)
         if (answer.name in self.engine) == isinstance(answer, Loaded):
             self.tell(answer)
+
+    @precondition(lambda self: self.dispatcher.look_again_at_s is not None)
+    @rule()
+    def its_time_comes(self) -> None:
+        assert self.dispatcher.look_again_at_s is not None
+        self.now_s = max(self.now_s, self.dispatcher.look_again_at_s)
+        self.tell(TimePassed())
 
     @rule(seconds=st.sampled_from([PATIENCE_S, PATIENCE_S, 10.0, 60.0, None]))
     def time_passes_or_the_engine_dies(self, seconds: float | None) -> None:
@@ -242,6 +260,12 @@ class DispatcherMachine(RuleBasedStateMachine):
         assert len({self.asked[request].name for request in self.in_engine} - {None}) <= NUM_SLOTS
 
     @invariant()
+    def loads_stall_no_more_than_they_may(self) -> None:
+        """What was saved up, what came since, and what was under way in each slot before anybody knew what it takes."""
+        rate = STALL_MS_PER_S / 1000
+        assert self.stalled_s <= rate * 10.0 + rate * self.now_s + NUM_SLOTS * STALL_MAX_S
+
+    @invariant()
     def the_ledger_tells_what_left(self) -> None:
         closing = Counter(slot.leaving for slot in self.residency.state.slots if slot.state is SlotState.CLOSING)
         told = Counter[str]()
@@ -258,6 +282,8 @@ class DispatcherMachine(RuleBasedStateMachine):
                 self.carry_out("done")
             elif self.running:
                 self.tell(Released(min(self.running)))
+            elif self.dispatcher.look_again_at_s is not None:
+                self.its_time_comes()
             else:
                 break
         assert not self.todo

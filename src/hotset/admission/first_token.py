@@ -34,6 +34,10 @@ class Prediction:
         """Return this so many times over."""
         return Prediction(self.expected_s * factor, self.safe_s * factor)
 
+    def at_least(self, seconds: float) -> "Prediction":
+        """Return what it is where nothing happens before some seconds have passed."""
+        return Prediction(max(self.expected_s, seconds), max(self.safe_s, seconds))
+
     def less(self, seconds: float) -> "Prediction":
         """Return what is left after some seconds."""
         return Prediction(max(0.0, self.expected_s - seconds), max(0.0, self.safe_s - seconds))

@@ -1,6 +1,6 @@
 """When a request's first token will come on this worker, from what residency and the fair queue hold and have shown.
 
-Loads are carried out one at a time, so a load waits for those asked for before it.
+Loads are carried out one at a time, so a load waits for those asked for before it, and for the worker's stall budget.
 """
 
 from hotset.admission.fair_queue import FairQueue
@@ -72,6 +72,8 @@ class Outlook:
             total += load.less(now_s - self._load_began_s) if position == 0 else load
             if other == name:
                 return total
+        if name not in self._residency.state.promises:
+            total = total.at_least(self._residency.stall_wait_s(tenant, now_s))
         if self._has_to_drain(name, tenant):
             total += self.times.request.predict()
         return total + self.times.load(self._tier(name), self.sizes.get(name, 0))

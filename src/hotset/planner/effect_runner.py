@@ -43,6 +43,7 @@ class WorkerShape:
     effect_timeout_s: float = 2.0
     load_retry_s: float = 1.0
     loads_per_minute: float = 240.0
+    stall_ms_per_s: float = 500.0
     calibration: Calibration = field(default_factory=Calibration)
 
 
@@ -128,7 +129,8 @@ class EffectRunner:
         self._within_timeout(partial(self._done, count, Lost(slot, name, size)))
 
         def answered(code: str | None) -> None:
-            loaded = Loaded(slot, name, size, self._clock.monotonic_s() - began_s, size)
+            seconds, stall_s = self._clock.monotonic_s() - began_s, self._shape.calibration.load_stall_s
+            loaded = Loaded(slot, name, size, seconds, size, stall_s)
             self._done(count, loaded if code is None else LoadFailed(slot, name, code, ""))
 
         self._engine.load(name, weights, answered)

@@ -41,6 +41,7 @@ from hotset.residency.events import (
     Quotas,
     Refuse,
     Released,
+    TimePassed,
     Unload,
 )
 from hotset.residency.residency import Residency
@@ -72,6 +73,10 @@ class LifeOwner(Protocol):
     def life_ended(self) -> None:
         """The engine is gone."""
         ...
+
+
+#: As the agent's: a time that is nearly come does not keep it busy.
+_TIMER_MIN_S = 0.001
 
 
 @dataclass(slots=True)
@@ -110,10 +115,12 @@ class VirtualLife:
             load_retry_s=shape.load_retry_s,
             loads_per_minute=shape.loads_per_minute,
             reuse=reuse,
+            stall_ms_per_s=shape.stall_ms_per_s,
         )
         queue = FairQueue(sequences_max=shape.sequences_max)
         self.dispatcher = Dispatcher(self._residency, queue, waiting_max=shape.waiting_max)
         self._requests: dict[RequestId, _Request] = {}
+        self._timer: Timer | None = None
         self._effects = EffectRunner(
             world, clock, self._tell, subject=subject, shape=shape, store=store, engine=self.engine, rules=self.rules
         )
@@ -213,6 +220,7 @@ class VirtualLife:
         self._effects.stop()
         running = [request for request, entry in self._requests.items() if entry.timer is None]
         self._tell(EngineGone())
+        self._set_timer(None)
         for request in running:
             self._end(request, EngineFailedError.code)
         demand(not self._requests, "I8", f"{self._subject}: nobody told {list(self._requests)} that the engine is gone")
@@ -229,6 +237,16 @@ class VirtualLife:
         for effect in effects:
             self._take(effect)
         self._effects.carry_on()
+        self._set_timer(self.dispatcher.look_again_at_s)
+
+    def _set_timer(self, at_s: float | None) -> None:
+        """Tell the policy at that time that it has come; what was set before counts no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        if at_s is not None:
+            delay_s = max(_TIMER_MIN_S, at_s - self._clock.monotonic_s())
+            self._timer = self._clock.after(delay_s, f"{self._subject} looks again", lambda: self._tell(TimePassed()))
 
     def _take(self, effect: Effect) -> None:
         match effect:

@@ -69,11 +69,6 @@ class Demand:
         for request in [request for request, place in self._places.items() if place.name not in kept]:
             self.waits_no_more(request)
 
-    def clear(self) -> None:
-        """Nothing waits any more; what was learnt stays."""
-        self._places.clear()
-        self._waiting.clear()
-
     def log_seconds(self, name: EngineName, now_s: float) -> float:
         """Return the expected natural logarithm of the seconds until a version is needed; inf if never asked."""
         guess = self._reuse.log_seconds

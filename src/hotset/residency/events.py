@@ -55,6 +55,8 @@ class Loaded:
     load_s: float = 0.0
     #: Bytes of the version in its slot, by the engine's own account; 0 where it does not say.
     slot_bytes: int = 0
+    #: For how long the engine could not step because of it.
+    stall_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +114,13 @@ class Quotas:
     by_tenant: Mapping[TenantId, Quota]
 
 
-Event = (
-    Awaited | Requested | Released | Loaded | LoadFailed | Unloaded | Lost | Counted | EngineGone | Permitted | Quotas
-)
+@dataclass(frozen=True, slots=True)
+class TimePassed:
+    """Nothing happened, but what waited for time alone may go on."""
+
+
+OfEngine = Loaded | LoadFailed | Unloaded | Lost | Counted | EngineGone
+Event = Awaited | Requested | Released | OfEngine | Permitted | Quotas | TimePassed
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,20 @@ import math
 
 from hotset.core.errors import EngineUnavailableError, LoadFailedError
 from hotset.core.ids import EngineName
-from hotset.residency.events import Count, Discard, Effect, Loaded, LoadFailed, Lost, Unloaded
+from hotset.residency.events import (
+    Count,
+    Counted,
+    Discard,
+    Effect,
+    EngineGone,
+    Loaded,
+    LoadFailed,
+    Lost,
+    OfEngine,
+    Unloaded,
+)
 from hotset.residency.slots import LOAD_MIN_S, Slot, SlotState, State
+from hotset.residency.stall import StallBudget
 from hotset.residency.steps import (
     close,
     discard_unused,
@@ -21,16 +33,24 @@ from hotset.residency.steps import (
 class Outcomes:
     """Moves slots on by what the engine answers; late answers to what is not asked any more change nothing."""
 
-    def __init__(self, state: State, *, load_retry_s: float) -> None:
+    def __init__(self, state: State, stall: StallBudget, *, load_retry_s: float) -> None:
         """See `Residency`."""
         self._state = state
+        self._stall = stall
         self._load_retry_s = load_retry_s
 
-    def answered(self, event: Loaded | LoadFailed | Unloaded | Lost, now_s: float) -> list[Effect]:
-        """Take the answer to a load or an unload."""
-        slot = self._state.slots[event.slot]
-        if slot.name != event.name:
-            return []
+    def handle(self, event: OfEngine, now_s: float) -> list[Effect]:
+        """Take what the engine answered, or that it is gone."""
+        match event:
+            case Counted(loaded):
+                return self._counted(loaded, now_s)
+            case EngineGone():
+                return self._engine_gone()
+            case _:
+                slot = self._state.slots[event.slot]
+                return self._answered(slot, event, now_s) if slot.name == event.name else []
+
+    def _answered(self, slot: Slot, event: Loaded | LoadFailed | Unloaded | Lost, now_s: float) -> list[Effect]:
         match event:
             case Loaded() if slot.state is SlotState.LOADING:
                 return self._loaded(slot, event, now_s)
@@ -43,7 +63,7 @@ class Outcomes:
             case _:
                 return []
 
-    def counted(self, loaded: frozenset[EngineName], now_s: float) -> list[Effect]:
+    def _counted(self, loaded: frozenset[EngineName], now_s: float) -> list[Effect]:
         """Take the engine's own account of what it holds."""
         effects: list[Effect] = []
         for slot in self._state.slots:
@@ -58,7 +78,7 @@ class Outcomes:
                 effects += start_unload(self._state, slot)
         return effects
 
-    def engine_gone(self) -> list[Effect]:
+    def _engine_gone(self) -> list[Effect]:
         """The engine died."""
         effects: list[Effect] = []
         for slot in self._state.slots:
@@ -73,6 +93,7 @@ class Outcomes:
 
     def _loaded(self, slot: Slot, event: Loaded, now_s: float) -> list[Effect]:
         state, name = self._state, event.name
+        self._stall.spent(event.stall_s, now_s)
         state.warm.add(name, event.warm_bytes)
         state.load_failed_until_s.pop(name, None)
         state.doubtful.discard(name)

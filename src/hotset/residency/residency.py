@@ -3,21 +3,21 @@
 Rules kept here: a version with a running lease is never unloaded (I3); never more distinct versions dispatched than
 slots (I4), so the engine's own eviction has nothing to decide; a tenant at or under its reserve loses no slot to
 another (I5); a withdrawn version takes no new dispatch (I11) and its files stay until the engine let go of it (I12).
-`residency.room` says who may take which slot, `residency.reuse` what a place is worth, `residency.outcomes` what
-follows from the engine's answers; `residency.invariants` re-derives every total.
+`residency.decision` says what a request gets, `residency.room` who may take which slot, `residency.demand` when a
+version is needed again, `residency.outcomes` what follows from the engine's answers; `residency.invariants` re-derives
+every total.
 """
 
-import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import assert_never
 
-from hotset.core.errors import LoadFailedError, LoadRateExceededError, ModelNotFoundError, SlotsFullError
+from hotset.core.errors import ModelNotFoundError
 from hotset.core.ids import EngineName, RequestId, TenantId
 from hotset.core.quotas import DEFAULT_QUOTA, Quota
 from hotset.residency.accounts import Accounts
-from hotset.residency.charges import move_charge, num_used_up
+from hotset.residency.charges import move_charge
+from hotset.residency.decision import Decision, decide, stall_wait_s
 from hotset.residency.demand import Demand
 from hotset.residency.events import (
     Awaited,
@@ -32,9 +32,9 @@ from hotset.residency.events import (
     Lost,
     Permitted,
     Quotas,
-    Refuse,
     Released,
     Requested,
+    TimePassed,
     Unloaded,
 )
 from hotset.residency.evictions import Evictions
@@ -42,28 +42,15 @@ from hotset.residency.outcomes import Outcomes
 from hotset.residency.reuse import Reuse, ReuseModel
 from hotset.residency.room import find_room
 from hotset.residency.slots import Lease, Slot, SlotState, State
+from hotset.residency.stall import StallBudget
 from hotset.residency.steps import close, discard_unused, refuse_waiters, unload_if_done
 from hotset.residency.warm import WarmFiles
 
 #: Loads that a tenant may cause in a minute where its quota says nothing of it.
 LOADS_PER_MINUTE = 240.0
+#: Milliseconds of every second that loads may take from what runs, where nothing is said of it.
+STALL_MS_PER_S = 500.0
 _NOTHING = EngineName("")
-_MAKES_ROOM = "The adapter makes room for another; try again shortly."
-_AT_LIMIT = "Your adapters hold every slot that you may take; all of them are in use."
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What would be done for a request now; with all three empty it goes to the bare base."""
-
-    #: Where its version is or will be.
-    slot: Slot | None = None
-    #: Else the slots of which its version takes the least worthy.
-    room: Sequence[Slot] = ()
-    #: Else what it is told.
-    refusal: Refuse | None = None
-    #: Whether that is for want of a slot alone, so that it may as well wait.
-    may_wait: bool = False
 
 
 class Residency:
@@ -76,6 +63,7 @@ class Residency:
         warm_bytes_max: int,
         load_retry_s: float = 5.0,
         loads_per_minute: float = LOADS_PER_MINUTE,
+        stall_ms_per_s: float = STALL_MS_PER_S,
         default_quota: Quota = DEFAULT_QUOTA,
         reuse: ReuseModel | None = None,
     ) -> None:
@@ -88,13 +76,15 @@ class Residency:
             load_retry_s: How long a version whose load failed is refused without another try, so that a
                 poisoned one does not keep the engine busy.
             loads_per_minute: Loads that a tenant may cause where its quota says nothing of it.
+            stall_ms_per_s: Milliseconds of every second that loads may keep the engine from stepping.
             default_quota: The quota of tenants that have none.
             reuse: Guesses when a version is asked for again; by default from the gaps seen.
         """
         self.state = State([Slot(index) for index in range(num_slots)], WarmFiles(warm_bytes_max))
         self.accounts = Accounts(num_slots=num_slots, loads_per_minute=loads_per_minute, default=default_quota)
         self._evictions = Evictions(self.state, self.accounts)
-        self._outcomes = Outcomes(self.state, load_retry_s=load_retry_s)
+        self._stall = StallBudget(stall_ms_per_s)
+        self._outcomes = Outcomes(self.state, self._stall, load_retry_s=load_retry_s)
         self.demand = Demand(reuse or Reuse())
 
     def handle(self, event: Event, now_s: float) -> list[Effect]:
@@ -114,17 +104,14 @@ class Residency:
                 return []
             case Released(request):
                 return self._release(request)
-            case Loaded() | LoadFailed() | Unloaded() | Lost():
-                return self._outcomes.answered(event, now_s)
-            case Counted(loaded):
-                return self._outcomes.counted(loaded, now_s)
-            case EngineGone():
-                self.demand.clear()
-                return self._outcomes.engine_gone()
+            case Loaded() | LoadFailed() | Unloaded() | Lost() | Counted() | EngineGone():
+                return self._outcomes.handle(event, now_s)
             case Permitted(names):
                 return self._permit(names)
             case Quotas(by_tenant):
                 self.accounts.apply(by_tenant)
+                return []
+            case TimePassed():
                 return []
         assert_never(event)
 
@@ -150,9 +137,9 @@ class Residency:
         assert slot.name is not None
         return slot.log_load_s - self.demand.log_seconds(slot.name, now_s)
 
-    def room(self, tenant: TenantId, *, is_impatient: bool = False) -> Sequence[Slot]:
+    def room(self, tenant: TenantId) -> Sequence[Slot]:
         """Return the slots of which a tenant's next version would take the least worthy; see `find_room`."""
-        return find_room(self.state, self.accounts, tenant, is_impatient=is_impatient)
+        return find_room(self.state, self.accounts, tenant)
 
     def least_worthy(self, slots: Sequence[Slot], now_s: float) -> Slot:
         """Return the slot that is taken of several."""
@@ -168,24 +155,11 @@ class Residency:
 
     def decide(self, requested: Requested, now_s: float) -> Decision:
         """Return what would be done for a request now; changes nothing."""
-        request, name, tenant = requested.request, requested.name, requested.tenant
-        if name is None:
-            return Decision()
-        if name not in self.state.permitted:
-            return Decision(refusal=Refuse(request, ModelNotFoundError.code, ""))
-        if self.state.load_failed_until_s.get(name, now_s) > now_s:
-            return Decision(refusal=Refuse(request, LoadFailedError.code, ""))
-        if (slot := self.state.promises.get(name)) is not None:
-            return Decision(slot)
-        if self.state.is_leaving(name):
-            return Decision(refusal=Refuse(request, SlotsFullError.code, _MAKES_ROOM), may_wait=True)
-        if (wait_s := self.accounts.seconds_to_next_load(tenant, now_s)) > 0:
-            wait_ms = math.ceil(wait_s * 1000)
-            return Decision(refusal=Refuse(request, LoadRateExceededError.code, "", wait_ms))
-        if room := self.room(tenant, is_impatient=requested.is_impatient):
-            return Decision(room=room)
-        is_at_limit = num_used_up(self.state, tenant) >= self.accounts.share(tenant).limit
-        return Decision(refusal=Refuse(request, SlotsFullError.code, _AT_LIMIT if is_at_limit else ""), may_wait=True)
+        return decide(self.state, self.accounts, self._stall, requested, now_s)
+
+    def stall_wait_s(self, tenant: TenantId, now_s: float) -> float:
+        """Return how long the next load for a tenant has to wait, so that what runs is not stalled for too long."""
+        return stall_wait_s(self.state, self.accounts, self._stall, tenant, now_s)
 
     # --- requests --------------------------------------------------------------------------------------
 

@@ -53,6 +53,7 @@ from hotset.residency.events import (
     Quotas,
     Refuse,
     Released,
+    TimePassed,
     Unload,
     Unloaded,
 )
@@ -78,6 +79,8 @@ _REFUSALS: dict[str, type[HotsetError]] = {
         EngineUnavailableError,
     )
 }
+#: So that a time that is nearly come does not keep the loop busy.
+_TIMER_MIN_S = 0.001
 _EngineEffect = Load | Unload | Count | Discard
 
 
@@ -108,6 +111,7 @@ class EngineLife:
             warm_bytes_max=settings.warm_bytes_max,
             load_retry_s=settings.load_retry_s,
             loads_per_minute=settings.loads_per_minute,
+            stall_ms_per_s=settings.stall_ms_per_s,
             reuse=reuse,
         )
         #: Places in the engine.
@@ -122,6 +126,8 @@ class EngineLife:
         self._effects: asyncio.Queue[_EngineEffect] = asyncio.Queue()
         self._idle = asyncio.Event()
         self._idle.set()
+        #: Tells the dispatcher that time passed.
+        self._timer: asyncio.TimerHandle | None = None
 
     # --- what the agent asks ---------------------------------------------------------------------------
 
@@ -261,6 +267,7 @@ class EngineLife:
         """The engine is gone: refuse who waits. Those that run hear it from their streams."""
         try:
             self._tell(EngineGone())
+            self._set_timer(None)
         finally:  # whatever is wrong with our own state, nobody waits for an engine that is gone
             for request in self._waiting:
                 self._settle(request, EngineUnavailableError())
@@ -277,6 +284,16 @@ class EngineLife:
             self._idle.set()
         for effect in effects:
             self._take(effect)
+        self._set_timer(self._dispatcher.look_again_at_s)
+
+    def _set_timer(self, at_s: float | None) -> None:
+        """Tell the dispatcher at that time that it has come; what was set before counts no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if at_s is not None:
+            delay_s = max(_TIMER_MIN_S, at_s - self._clock.monotonic_s())
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._tell, TimePassed())
 
     def _take(self, effect: Effect) -> None:
         match effect:
@@ -347,7 +364,7 @@ class EngineLife:
         self._metrics.load_done(tier, record.manifest.rank_max, seconds)
         self.observer.loaded(name, self._residency.state.slots[slot].account, tier, seconds)
         _log.info("loaded", extra={"version": str(record.ref), "tier": tier, "seconds": round(seconds, 4)})
-        return Loaded(slot, name, num_bytes, seconds, report.slot_bytes)
+        return Loaded(slot, name, num_bytes, seconds, report.slot_bytes, report.stall_seconds)
 
     def _fetch(self, record: VersionRecord) -> AdapterLoad:
         """Check approval and bytes; runs on a thread."""

@@ -23,6 +23,8 @@ class WorkerSettings:
     loads_per_minute: float = 240.0
     #: How long a request of a gateway that has a newer snapshot may wait for it to arrive here as well.
     snapshot_wait_s: float = 2.0
+    #: Milliseconds of every second that loads may keep the engine from stepping; 1000 bounds nothing.
+    stall_ms_per_s: float = 500.0
     #: First pause before a dead engine is started again; it doubles up to the longest.
     restart_pause_min_s: float = 0.5
     #: The longest of these pauses.

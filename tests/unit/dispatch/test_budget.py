@@ -17,6 +17,7 @@ from hotset.residency.events import (
     Quotas,
     Refuse,
     Released,
+    TimePassed,
     Unload,
     Unloaded,
 )
@@ -29,8 +30,13 @@ A, B, C, D = (EngineName(f"hs-{letter}") for letter in "abcd")
 class Worker:
     """A worker whose loads take 2 s, prompts 0.1 s and requests 1 s; it has seen one of each."""
 
-    def __init__(self, *, num_slots: int = 4, sequences_max: int = 2) -> None:
-        residency = Residency(num_slots=num_slots, warm_bytes_max=1000, default_quota=Quota(limit_slots=num_slots))
+    def __init__(self, *, num_slots: int = 4, sequences_max: int = 2, stall_ms_per_s: float = 1000.0) -> None:
+        residency = Residency(
+            num_slots=num_slots,
+            warm_bytes_max=1000,
+            default_quota=Quota(limit_slots=num_slots),
+            stall_ms_per_s=stall_ms_per_s,
+        )
         self.dispatcher = Dispatcher(residency, FairQueue(sequences_max=sequences_max), waiting_max=100)
         self.dispatcher.outlook.sizes = dict.fromkeys((A, B, C, D), 1000)
         self.now_s = 0.0
@@ -200,3 +206,16 @@ def test_a_lost_unload_ends_no_load_of_the_same_version() -> None:
     refused = refusal(worker.ask("g2", A, budget_s=0.3, tenant=GLOBEX), "g2")
     assert refused.retry_after_ms is not None
     assert abs(refused.retry_after_ms - 500) <= 2
+
+
+def test_the_wait_for_the_stall_budget_is_part_of_what_is_predicted() -> None:
+    worker = Worker(stall_ms_per_s=100.0)
+    worker.ask("a", A)
+    worker.tell(Loaded(0, A, 10, 2.0, stall_s=1.5))
+    # Half a second of debt, and half the bucket more, at 100 ms a second; then 2 s of load and 0.1 s of prompt.
+    refused = refusal(worker.ask("b", B, budget_s=12.0), "b")
+    assert (refused.code, refused.retry_after_ms) == ("adapter_cold", 12_000)
+    assert worker.ask("b2", B, budget_s=12.2) == []
+    assert worker.dispatcher.is_wanting(RequestId("b2"))
+    worker.now_s = 10.0
+    assert worker.tell(TimePassed()) == [Load(1, B)]

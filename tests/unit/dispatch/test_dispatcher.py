@@ -7,7 +7,8 @@ import pytest
 from hotset.admission.fair_queue import FairQueue
 from hotset.core.ids import EngineName, RequestId, TenantId
 from hotset.core.quotas import Quota
-from hotset.dispatch.dispatcher import PATIENCE_S, Arrived, Dispatcher
+from hotset.dispatch.dispatcher import Arrived, Dispatcher
+from hotset.dispatch.slot_finder import PATIENCE_S
 from hotset.residency.events import (
     Dispatch,
     Effect,
@@ -20,6 +21,7 @@ from hotset.residency.events import (
     Quotas,
     Refuse,
     Released,
+    TimePassed,
     Unload,
     Unloaded,
 )
@@ -33,9 +35,15 @@ A, B, C, D = (EngineName(f"hs-{letter}") for letter in "abcd")
 class Worker:
     """A dispatcher that is checked after every event."""
 
-    def __init__(self, *, num_slots: int = 2, sequences_max: int = 1, waiting_max: int = 100) -> None:
-        quota = Quota(limit_slots=num_slots)
-        residency = Residency(num_slots=num_slots, warm_bytes_max=1000, default_quota=quota)
+    def __init__(
+        self, *, num_slots: int = 2, sequences_max: int = 1, waiting_max: int = 100, stall_ms_per_s: float = 1000.0
+    ) -> None:
+        residency = Residency(
+            num_slots=num_slots,
+            warm_bytes_max=1000,
+            default_quota=Quota(limit_slots=num_slots),
+            stall_ms_per_s=stall_ms_per_s,
+        )
         self.dispatcher = Dispatcher(residency, FairQueue(sequences_max=sequences_max), waiting_max=waiting_max)
         self.now_s = 0.0
         self.tell(Permitted(frozenset({A, B, C})))
@@ -53,7 +61,7 @@ class Worker:
         return self.tell(Released(RequestId(request)))
 
     def load(self, slot: int, name: EngineName) -> list[Effect]:
-        return self.tell(Loaded(slot, name, 1, 0.1))
+        return self.tell(Loaded(slot, name, 1, 0.1, stall_s=0.1))
 
 
 def dispatch(*requests: str) -> list[Effect]:
@@ -369,3 +377,44 @@ def test_under_random_traffic_everybody_is_answered_once(seed: int) -> None:
         traffic.engine_turn()
         traffic.end_one()
     assert sorted(traffic.answered) == sorted(RequestId(f"r{number}") for number in range(1, traffic.num_asked + 1))
+
+
+def test_what_waits_for_the_stall_budget_alone_is_looked_at_again_when_it_lasts() -> None:
+    worker = Worker(num_slots=2, sequences_max=9, stall_ms_per_s=1.0)
+    worker.ask("a", A)
+    worker.load(0, A)  # 0.1 s of stall, where 10 ms were saved up
+    assert worker.dispatcher.look_again_at_s is None
+    assert worker.ask("b", B) == []
+    assert worker.dispatcher.is_wanting(RequestId("b"))
+    at_s = worker.dispatcher.look_again_at_s
+    # 90 ms of debt and half of what can be saved, at 1 ms a second.
+    assert at_s == pytest.approx(2.0 + 1.0 + 95.0, abs=1.5)
+    worker.now_s = at_s - 1.5
+    assert worker.tell(TimePassed()) == []
+    worker.now_s = at_s
+    assert worker.tell(TimePassed()) == [Load(1, B)]
+    assert worker.dispatcher.look_again_at_s is None
+
+
+def test_tenants_without_any_slot_are_not_asked_one_by_one_while_the_stall_budget_is_spent() -> None:
+    worker = Worker(num_slots=3, sequences_max=9, stall_ms_per_s=1.0)
+    worker.ask("a", A)
+    worker.load(0, A)
+    assert worker.ask("b", B, GLOBEX) == []
+    assert worker.ask("c", C, TenantId("initech")) == []
+    worker.now_s = worker.dispatcher.look_again_at_s or 0.0
+    # One load is under way then, and counts as the last one did.
+    assert worker.tell(TimePassed()) == [Load(1, B)]
+    assert worker.dispatcher.is_wanting(RequestId("c"))
+    assert worker.dispatcher.look_again_at_s is not None
+
+
+def test_an_impatient_request_is_looked_at_again_without_any_event() -> None:
+    worker = Worker(num_slots=1, sequences_max=9)
+    worker.ask("a", A)
+    worker.load(0, A)
+    worker.ask("b", B)
+    assert worker.dispatcher.look_again_at_s == worker.now_s + PATIENCE_S
+    worker.now_s += PATIENCE_S
+    assert worker.tell(TimePassed()) == []
+    assert worker.dispatcher.residency.state.slots[0].successor == B

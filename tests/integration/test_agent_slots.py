@@ -7,6 +7,7 @@ import pytest
 
 from hotset.core.errors import AdapterColdError, LoadRateExceededError, SlotsFullError, TooManyRequestsError
 from hotset.core.ids import TenantId
+from hotset.core.messages import Failed, Finished
 from hotset.core.quotas import Quota
 from tests.support.agent_world import TENANT, AgentWorld, finish, num_evictions, num_loads, run, text_of
 
@@ -149,3 +150,18 @@ def test_a_budget_that_runs_out_while_waiting_is_a_cold_refusal(tmp_path: Path) 
         assert world.agent.num_leases() == 0
 
     run(tmp_path, scenario)
+
+
+def test_what_runs_in_a_lent_slot_is_cut_with_an_error_where_the_policy_says_so(tmp_path: Path) -> None:
+    async def scenario(world: AgentWorld) -> None:
+        world.quotas = {TENANT: Quota(reserve_slots=1), ROTATING: Quota(limit_slots=2)}
+        world.publish_snapshot(*world.records)
+        lent = [await world.submit(name, tenant=ROTATING) for name in "bc"]
+        assert await world.answer("a")
+        assert num_evictions(world, "reserve") == 1
+        cut, whole = sorted([await finish(ticket) for ticket in lent], key=len)
+        assert [event.code for event in cut if isinstance(event, Failed)] == ["slot_reclaimed"]
+        assert isinstance(whole[-1], Finished)
+        assert world.agent.num_leases() == 0
+
+    run(tmp_path, scenario, reclaim_policy="cut", reclaim_s=0.2)

@@ -14,6 +14,7 @@ from hotset.dispatch.slot_finder import PATIENCE_S
 from hotset.residency.events import (
     Count,
     Counted,
+    Cut,
     Discard,
     Dispatch,
     Effect,
@@ -31,6 +32,7 @@ from hotset.residency.events import (
     Unload,
     Unloaded,
 )
+from hotset.residency.reclaim import Reclaim, is_reclaimed
 from hotset.residency.residency import Residency
 from hotset.residency.slots import Slot, SlotState
 
@@ -38,6 +40,7 @@ NAMES = [EngineName(f"hs-{index}") for index in range(5)]
 TENANTS = [TenantId(name) for name in ("acme", "globex", "initech")]
 NUM_SLOTS = 3
 STALL_MS_PER_S = 200.0
+RECLAIM_S = 5.0
 #: The longest that a load keeps the engine from stepping.
 STALL_MAX_S = 1.5
 _QUOTAS = st.builds(
@@ -59,6 +62,7 @@ class DispatcherMachine(RuleBasedStateMachine):
             load_retry_s=2.0,
             loads_per_minute=120.0,
             stall_ms_per_s=STALL_MS_PER_S,
+            reclaim=Reclaim("cut", RECLAIM_S),
             default_quota=Quota(limit_slots=2),
         )
         self.residency = residency
@@ -75,6 +79,8 @@ class DispatcherMachine(RuleBasedStateMachine):
         self.engine: set[EngineName] = set()
         self.todo: list[Effect] = []
         self.stalled_s = 0.0
+        #: Requests that run and were to be cut.
+        self.cut: set[RequestId] = set()
         #: Answers that were given up on and are true all the same.
         self.late: list[Loaded | Unloaded] = []
         self.unloads: Counter[str] = Counter()
@@ -92,6 +98,7 @@ class DispatcherMachine(RuleBasedStateMachine):
             del self.asked[event.request]
             self.running.discard(event.request)
             self.in_engine.discard(event.request)
+            self.cut.discard(event.request)
         effects = self.dispatcher.handle(event, self.now_s)
         self.dispatcher.check()
         for effect in effects:
@@ -117,6 +124,10 @@ class DispatcherMachine(RuleBasedStateMachine):
             case Refuse(request):
                 assert request not in self.running, "I8: refused though it runs"
                 del self.asked[request]
+            case Cut(request):
+                assert request in self.running, "I8: cut though it does not run"
+                assert request not in self.cut, "cut twice"
+                self.cut.add(request)
             case _:
                 if isinstance(effect, Unload) and not is_count:
                     self.unloads[effect.cause] += 1
@@ -229,6 +240,10 @@ class DispatcherMachine(RuleBasedStateMachine):
         assert self.dispatcher.look_again_at_s is not None
         self.now_s = max(self.now_s, self.dispatcher.look_again_at_s)
         self.tell(TimePassed())
+        for slot in self.residency.state.slots:
+            if is_reclaimed(slot) and self.now_s >= slot.closing_since_s + RECLAIM_S + 0.25:
+                here = {r for r, lease in self.residency.state.leases.items() if lease.slot == slot.index}
+                assert here & self.running <= self.cut, f"I5: what runs in {slot} was not cut"
 
     @rule(seconds=st.sampled_from([PATIENCE_S, PATIENCE_S, 10.0, 60.0, None]))
     def time_passes_or_the_engine_dies(self, seconds: float | None) -> None:

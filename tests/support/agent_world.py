@@ -194,7 +194,7 @@ def num_loads(world: AgentWorld) -> int:
 
 
 def num_evictions(world: AgentWorld, cause: str) -> int:
-    return _total(world, f'evictions_total{{cause="{cause}"}}')
+    return _total(world, f'evictions_total{{cause="{cause}",')
 
 
 async def push_out(world: AgentWorld, name: str) -> None:

@@ -23,6 +23,7 @@
     │   ├─ SlotsFullError              slots_full
     │   ├─ LoadRateExceededError       load_rate_exceeded
     │   ├─ LoadsFrozenError            loads_frozen
+    │   ├─ SlotReclaimedError          slot_reclaimed (after acceptance)
     │   ├─ AdapterColdError            adapter_cold
     │   ├─ FirstTokenBudgetExceededError  first_token_budget_exceeded (after acceptance)
     │   ├─ RequestRateExceededError    request_rate_exceeded
@@ -188,6 +189,12 @@ class SlotsFullError(AdmissionError):
     """Every adapter slot is held by running requests; try again shortly."""
 
     code = "slots_full"
+
+
+class SlotReclaimedError(AdmissionError):
+    """The adapter's slot went back to the tenant that it is reserved for, while the answer was running."""
+
+    code = "slot_reclaimed"
 
 
 class LoadRateExceededError(AdmissionError):

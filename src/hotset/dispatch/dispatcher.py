@@ -20,10 +20,12 @@ from hotset.core.errors import (
 )
 from hotset.core.ids import EngineName, RequestId, TenantId
 from hotset.dispatch.arrivals import Arrivals, Arrived
+from hotset.dispatch.clearing import Clearing
 from hotset.dispatch.outlook import Outlook
 from hotset.dispatch.slot_finder import SlotFinder
 from hotset.residency import invariants
 from hotset.residency.events import (
+    Cut,
     Dispatch,
     Effect,
     EngineGone,
@@ -38,7 +40,6 @@ from hotset.residency.events import (
     Requested,
 )
 from hotset.residency.residency import Residency
-from hotset.residency.slots import Slot, SlotState
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +67,7 @@ class Dispatcher:
         self._finder = SlotFinder(residency)
         #: Requests that were not dispatched yet.
         self._arrivals = Arrivals(waiting_max)
-        #: Slots that close for an owed tenant, cleared of those that wait for a place.
-        self._cleared: set[int] = set()
+        self._clearing = Clearing(residency, queue, self._arrivals, self._finder)
         self._is_frozen = False
 
     def handle(self, event: Arrived | Frozen | Event, now_s: float) -> list[Effect]:
@@ -101,7 +101,7 @@ class Dispatcher:
         if self._is_frozen:
             effects += self._refuse(list(self._finder), LoadsFrozenError.code, now_s)
         effects = self._in_turn(effects, now_s)
-        return [*effects, *self._clear_reclaimed(now_s)]
+        return [*effects, *self._clearing.clear(now_s)]
 
     def is_wanting(self, request: RequestId) -> bool:
         """Whether no slot was found for a request yet."""
@@ -110,7 +110,8 @@ class Dispatcher:
     @property
     def look_again_at_s(self) -> float | None:
         """When time alone may change what was decided, monotonic seconds: `TimePassed` is due then; None for never."""
-        return self._finder.look_again_at_s
+        times_s = (self._finder.look_again_at_s, self.residency.cuts_at_s)
+        return min((each for each in times_s if each is not None), default=None)
 
     @property
     def num_requests(self) -> int:
@@ -154,35 +155,6 @@ class Dispatcher:
             wait_s = outlook.expected_s - arrived.budget_s
             return Refuse(arrived.request, TooManyRequestsError.code, "", _milliseconds(wait_s))
         return Refuse(arrived.request, AdapterColdError.code, "", _milliseconds(until_hot.expected_s))
-
-    def _clear_reclaimed(self, now_s: float) -> list[Effect]:
-        """Let those want anew that wait for a place with a version whose slot closes for an owed tenant.
-
-        Else as many as a borrower lets queue there would have to run first.
-        """
-        effects: list[Effect] = []
-        for slot in self.residency.state.slots:
-            is_reclaimed = slot.state is SlotState.CLOSING and slot.leaving == "reserve"
-            if is_reclaimed and slot.index not in self._cleared:
-                self._cleared.add(slot.index)
-                effects += self._clear(slot, now_s)
-            elif not is_reclaimed:
-                self._cleared.discard(slot.index)
-        return effects
-
-    def _clear(self, slot: Slot, now_s: float) -> list[Effect]:
-        leases = self.residency.state.leases
-        queued = [request for request in self.queue.waiting() if leases[request].slot == slot.index]
-        if len(queued) == slot.num_running:
-            queued = queued[1:]  # nothing of it runs: it serves one before it goes (I4)
-        effects: list[Effect] = []
-        for request in queued:
-            arrived = self._arrivals[request]
-            assert arrived.name is not None, f"{request} of the base has a slot"
-            self.queue.leave(request)
-            effects += self.residency.handle(Released(request), now_s)
-            effects += self._finder.want(request, arrived.name, arrived.tenant, now_s, is_again=True)
-        return effects
 
     def check(self) -> None:
         """Assert the invariants of both, and that they agree on who holds what.
@@ -240,6 +212,10 @@ class Dispatcher:
                 case Refuse(request):
                     self._arrivals.let_go(request)
                     rest.append(effect)
+                case Cut(request):
+                    # One that waits for a place is the first that its version serves (I4): it is let run.
+                    if request not in self._arrivals:
+                        rest.append(effect)
                 case Load(_, name):
                     self.outlook.load_asked(name, now_s)
                     rest.append(effect)

@@ -15,6 +15,7 @@ from hotset.core.errors import (
     EngineFailedError,
     HotsetError,
     LoadFailedError,
+    SlotReclaimedError,
     SlotsFullError,
     TooManyRequestsError,
 )
@@ -31,6 +32,7 @@ from hotset.planner.virtual_engine import VirtualEngine
 from hotset.planner.virtual_store import VirtualStore
 from hotset.residency.events import (
     Count,
+    Cut,
     Discard,
     Dispatch,
     Effect,
@@ -256,6 +258,10 @@ class VirtualLife:
                 if request in self._requests:
                     self._forget(request)
                     self._owner.refused(request, code, retry_after_ms)
+            case Cut(request):
+                if not self._requests[request].is_aborting:
+                    self._owner.ended(request, SlotReclaimedError.code)
+                    self.abort(request)
             case Load() | Unload() | Count() | Discard():
                 self._world.log.note(f"{self._subject}: {effect}")
                 self._effects.put(effect)

@@ -167,6 +167,13 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """End a request that runs: its slot's owner waited long enough. Its lease ends with `Released` as ever."""
+
+    request: RequestId
+
+
+@dataclass(frozen=True, slots=True)
 class Discard:
     """Delete a version's files from the local store: nothing uses them."""
 
@@ -174,4 +181,4 @@ class Discard:
 
 
 #: Effects on the engine (`Load`, `Unload`, `Count`, `Discard`) are carried out one at a time, in order.
-Effect = Dispatch | Refuse | Load | Unload | Count | Discard
+Effect = Dispatch | Refuse | Cut | Load | Unload | Count | Discard

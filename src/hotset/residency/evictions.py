@@ -20,9 +20,10 @@ class Evictions:
         self._state = state
         self._accounts = accounts
 
-    def promise(self, slot: Slot, name: EngineName, tenant: TenantId) -> list[Effect]:
+    def promise(self, slot: Slot, name: EngineName, tenant: TenantId, now_s: float) -> list[Effect]:
         """Give the slot to the version: at once where it is empty, else once what is in it has left."""
         had = slot.account
+        slot.closing_since_s, slot.is_cut = now_s, False
         if slot.state is SlotState.HOT:
             effects = self._evict(slot, name, tenant)
         elif slot.state is SlotState.EMPTY:

@@ -23,6 +23,7 @@ from hotset.residency.events import (
     Awaited,
     Cause,
     Counted,
+    Cut,
     Dispatch,
     Effect,
     EngineGone,
@@ -39,6 +40,7 @@ from hotset.residency.events import (
 )
 from hotset.residency.evictions import Evictions
 from hotset.residency.outcomes import Outcomes
+from hotset.residency.reclaim import FINISH, Reclaim
 from hotset.residency.reuse import Reuse, ReuseModel
 from hotset.residency.room import find_room
 from hotset.residency.slots import Lease, Slot, SlotState, State
@@ -64,6 +66,7 @@ class Residency:
         load_retry_s: float = 5.0,
         loads_per_minute: float = LOADS_PER_MINUTE,
         stall_ms_per_s: float = STALL_MS_PER_S,
+        reclaim: Reclaim = FINISH,
         default_quota: Quota = DEFAULT_QUOTA,
         reuse: ReuseModel | None = None,
     ) -> None:
@@ -77,6 +80,7 @@ class Residency:
                 poisoned one does not keep the engine busy.
             loads_per_minute: Loads that a tenant may cause where its quota says nothing of it.
             stall_ms_per_s: Milliseconds of every second that loads may keep the engine from stepping.
+            reclaim: What becomes of requests that run in a slot that its owner needs.
             default_quota: The quota of tenants that have none.
             reuse: Guesses when a version is asked for again; by default from the gaps seen.
         """
@@ -84,6 +88,7 @@ class Residency:
         self.accounts = Accounts(num_slots=num_slots, loads_per_minute=loads_per_minute, default=default_quota)
         self._evictions = Evictions(self.state, self.accounts)
         self._stall = StallBudget(stall_ms_per_s)
+        self._reclaim = reclaim
         self._outcomes = Outcomes(self.state, self._stall, load_retry_s=load_retry_s)
         self.demand = Demand(reuse or Reuse())
 
@@ -112,7 +117,7 @@ class Residency:
                 self.accounts.apply(by_tenant)
                 return []
             case TimePassed():
-                return []
+                return [Cut(request) for request in self._reclaim.cut_due(self.state, now_s)]
         assert_never(event)
 
     # --- what is asked of it ---------------------------------------------------------------------------
@@ -157,6 +162,11 @@ class Residency:
         """Return what would be done for a request now; changes nothing."""
         return decide(self.state, self.accounts, self._stall, requested, now_s)
 
+    @property
+    def cuts_at_s(self) -> float | None:
+        """When a request is to be cut, monotonic seconds: `TimePassed` is due then; None for never."""
+        return self._reclaim.due_at_s(self.state)
+
     def stall_wait_s(self, tenant: TenantId, now_s: float) -> float:
         """Return how long the next load for a tenant has to wait, so that what runs is not stalled for too long."""
         return stall_wait_s(self.state, self.accounts, self._stall, tenant, now_s)
@@ -180,7 +190,7 @@ class Residency:
         if slot is None:
             slot = self.least_worthy(decision.room, now_s)
             self.accounts.charge_load(tenant, now_s)
-            effects += self._evictions.promise(slot, name, tenant)
+            effects += self._evictions.promise(slot, name, tenant, now_s)
         if requested.is_forerunner:
             return effects
         is_hot = slot.state is SlotState.HOT

@@ -47,6 +47,10 @@ class Slot:
     account: TenantId | None = None
     #: Who was charged for `name` before the slot was promised to `successor`; only while closing for one.
     victim: TenantId | None = None
+    #: Since when it closes, monotonic seconds; means something while closing for `successor`.
+    closing_since_s: float = 0.0
+    #: Whether `Cut` was given for what runs in it since then.
+    is_cut: bool = False
     #: Leases that count on this slot, by tenant: running ones of `name` and waiting ones of `promised()`.
     users: dict[TenantId, int] = field(default_factory=dict[TenantId, int])
     #: All of them together.

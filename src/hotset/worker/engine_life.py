@@ -26,6 +26,7 @@ from hotset.core.errors import (
     LoadRateExceededError,
     LoadsFrozenError,
     ModelNotFoundError,
+    SlotReclaimedError,
     SlotsFullError,
     TooManyRequestsError,
 )
@@ -40,6 +41,7 @@ from hotset.registry.approval import check_approval
 from hotset.residency.events import (
     Count,
     Counted,
+    Cut,
     Discard,
     Dispatch,
     Effect,
@@ -57,6 +59,7 @@ from hotset.residency.events import (
     Unload,
     Unloaded,
 )
+from hotset.residency.reclaim import Reclaim
 from hotset.residency.residency import Residency
 from hotset.residency.reuse import ReuseModel
 from hotset.telemetry.metrics import Metrics
@@ -112,6 +115,7 @@ class EngineLife:
             load_retry_s=settings.load_retry_s,
             loads_per_minute=settings.loads_per_minute,
             stall_ms_per_s=settings.stall_ms_per_s,
+            reclaim=Reclaim(settings.reclaim_policy, settings.reclaim_s),
             reuse=reuse,
         )
         #: Places in the engine.
@@ -126,6 +130,9 @@ class EngineLife:
         self._effects: asyncio.Queue[_EngineEffect] = asyncio.Queue()
         self._idle = asyncio.Event()
         self._idle.set()
+        #: Of the requests that run.
+        self._tickets: dict[RequestId, LeaseTicket] = {}
+        self._cutting: set[asyncio.Task[None]] = set()
         #: Tells the dispatcher that time passed.
         self._timer: asyncio.TimerHandle | None = None
 
@@ -187,7 +194,10 @@ class EngineLife:
             self.observer.settled(request)
         waited_s = self._clock.monotonic_s() - began_s
         stream = self.engine.generate(work.generate)
-        return LeaseTicket(stream, request, self, lane=lane, load_seconds=waited_s)
+        ticket = LeaseTicket(stream, request, self, lane=lane, load_seconds=waited_s)
+        if not ticket.has_ended:
+            self._tickets[request] = ticket
+        return ticket
 
     def _predicted_s(
         self, name: EngineName | None, work: Work, lane: Lane, num_sequences: int, now_s: float
@@ -211,6 +221,7 @@ class EngineLife:
     def release(self, request: RequestId) -> None:
         """End a lease."""
         self.observer.ended(request)
+        self._tickets.pop(request, None)
         self._tell(Released(request))
 
     # --- its tasks -------------------------------------------------------------------------------------
@@ -301,8 +312,18 @@ class EngineLife:
                 self._settle(request, None)
             case Refuse(request, code, message, retry_after_ms):
                 self._settle(request, _refusal(code, message or None, retry_after_ms))
+            case Cut(request):
+                self._cut(request)
             case Load() | Unload() | Count() | Discard():
                 self._effects.put_nowait(effect)
+
+    def _cut(self, request: RequestId) -> None:
+        """End a request that runs, with an error for whoever reads it."""
+        ticket = self._tickets.get(request)
+        if ticket is not None:
+            cutting = asyncio.create_task(ticket.cut(SlotReclaimedError()))
+            self._cutting.add(cutting)
+            cutting.add_done_callback(self._cutting.discard)
 
     def _settle(self, request: RequestId, refusal: HotsetError | None) -> None:
         waiting = self._waiting.get(request)

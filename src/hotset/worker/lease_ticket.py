@@ -1,7 +1,9 @@
 """A request's ticket: the lease at residency and the stream at the engine, ended together."""
 
+import asyncio
 from typing import Protocol
 
+from hotset.core.errors import HotsetError
 from hotset.core.ids import RequestId
 from hotset.core.messages import Delta, EngineEvent, Failed, Finished, Started
 from hotset.core.ports import Lane
@@ -38,13 +40,41 @@ class LeaseTicket:
         self._request = request
         self._account = account
         self._has_begun = False
+        #: Whether the engine said its last word.
+        self.has_ended = False
+        #: What the reader is told in the engine's place once it was cut.
+        self._cut: Failed | None = None
+        self._is_told = False
+        #: Who waits for events now.
+        self._reader: asyncio.Task[object] | None = None
         self.lane: Lane = lane
         self.load_seconds = load_seconds
         stream.watch(self._count)
 
     async def events(self) -> list[EngineEvent]:
         """Return the events that are ready, waiting for the first; an empty list after the last one."""
-        return await self._stream.events()
+        if self._cut is None:
+            self._reader = asyncio.current_task()
+            try:
+                return await self._stream.events()
+            except asyncio.CancelledError:
+                # Woken by `cut` alone; whoever else wants the reader gone still gets what it wants.
+                if self._cut is None or self._reader is None or self._reader.uncancel():
+                    raise
+            finally:
+                self._reader = None
+        last = [] if self._is_told else [self._cut]
+        self._is_told = True
+        return last
+
+    async def cut(self, error: HotsetError) -> None:
+        """End the request in the engine; its reader hears of the error in place of the engine's last event."""
+        if self.has_ended or self._cut is not None:
+            return
+        self._cut = Failed(self._request, error.code, error.message)
+        if self._reader is not None:
+            self._reader.cancel()
+        await self.abort()
 
     def _count(self, event: EngineEvent) -> None:
         """Charge the tenant for what the engine did, and end the lease with its last word."""
@@ -59,6 +89,7 @@ class LeaseTicket:
             case Started(prompt_tokens=prompt_tokens):
                 self._account.served(self._request, input_tokens=prompt_tokens)
             case Finished() | Failed():
+                self.has_ended = True
                 self._account.release(self._request)
 
     async def abort(self) -> None:

@@ -1,6 +1,7 @@
 """The worker's settings, filled by `cli.config`."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,10 @@ class WorkerSettings:
     snapshot_wait_s: float = 2.0
     #: Milliseconds of every second that loads may keep the engine from stepping; 1000 bounds nothing.
     stall_ms_per_s: float = 500.0
+    #: What becomes of requests that run in a lent slot whose owner needs it: they finish, or are cut after `reclaim_s`.
+    reclaim_policy: Literal["finish", "cut"] = "finish"
+    #: How long an owner waits for its slot before what runs there is cut, where the policy says so.
+    reclaim_s: float = 30.0
     #: First pause before a dead engine is started again; it doubles up to the longest.
     restart_pause_min_s: float = 0.5
     #: The longest of these pauses.

@@ -10,6 +10,7 @@ from hotset.core.quotas import Quota
 from hotset.dispatch.dispatcher import Arrived, Dispatcher
 from hotset.dispatch.slot_finder import PATIENCE_S
 from hotset.residency.events import (
+    Cut,
     Dispatch,
     Effect,
     EngineGone,
@@ -25,6 +26,7 @@ from hotset.residency.events import (
     Unload,
     Unloaded,
 )
+from hotset.residency.reclaim import FINISH, Reclaim
 from hotset.residency.residency import Residency
 from hotset.residency.reuse import Reuse
 
@@ -36,13 +38,20 @@ class Worker:
     """A dispatcher that is checked after every event."""
 
     def __init__(
-        self, *, num_slots: int = 2, sequences_max: int = 1, waiting_max: int = 100, stall_ms_per_s: float = 1000.0
+        self,
+        *,
+        num_slots: int = 2,
+        sequences_max: int = 1,
+        waiting_max: int = 100,
+        stall_ms_per_s: float = 1000.0,
+        reclaim: Reclaim = FINISH,
     ) -> None:
         residency = Residency(
             num_slots=num_slots,
             warm_bytes_max=1000,
             default_quota=Quota(limit_slots=num_slots),
             stall_ms_per_s=stall_ms_per_s,
+            reclaim=reclaim,
         )
         self.dispatcher = Dispatcher(residency, FairQueue(sequences_max=sequences_max), waiting_max=waiting_max)
         self.now_s = 0.0
@@ -418,3 +427,29 @@ def test_an_impatient_request_is_looked_at_again_without_any_event() -> None:
     worker.now_s += PATIENCE_S
     assert worker.tell(TimePassed()) == []
     assert worker.dispatcher.residency.state.slots[0].successor == B
+
+
+def test_what_runs_in_a_lent_slot_is_cut_and_what_waits_for_its_place_there_is_served_first() -> None:
+    worker = Worker(num_slots=1, sequences_max=1, reclaim=Reclaim("cut", 5.0))
+    worker.tell(Quotas({ACME: Quota(reserve_slots=1)}))
+    worker.ask("base", None)
+    worker.ask("b1", B, GLOBEX)
+    worker.load(0, B)
+    assert worker.ask("a", A) == []
+    at_s = worker.now_s + 5.0
+    assert worker.dispatcher.look_again_at_s == at_s
+    worker.now_s = at_s
+    assert worker.tell(TimePassed()) == []  # b1 has no place yet
+    assert worker.release("base") == dispatch("b1")
+    assert worker.release("b1") == [Unload(0, B, "reserve")]
+
+
+def test_a_cut_is_asked_for_when_its_time_has_come() -> None:
+    worker = Worker(num_slots=1, sequences_max=9, reclaim=Reclaim("cut", 5.0))
+    worker.tell(Quotas({ACME: Quota(reserve_slots=1)}))
+    worker.ask("b1", B, GLOBEX)
+    worker.load(0, B)
+    worker.ask("a", A)
+    worker.now_s = worker.dispatcher.look_again_at_s or 0.0
+    assert worker.tell(TimePassed()) == [Cut(RequestId("b1"))]
+    assert worker.release("b1") == [Unload(0, B, "reserve")]

@@ -297,7 +297,7 @@ def test_an_eviction_out_of_a_reserve_stops_at_the_assertion() -> None:
     worker = Worker(1, {ACME: Quota(reserve_slots=1)})
     worker.use(ACME, 0)
     with pytest.raises(AssertionError, match="I5"):
-        worker.residency._evictions.promise(worker.residency.state.slots[0], version(GLOBEX, 0), GLOBEX)
+        worker.residency._evictions.promise(worker.residency.state.slots[0], version(GLOBEX, 0), GLOBEX, 1.0)
 
 
 def test_whoever_uses_a_version_of_a_tenant_inside_its_reserve_does_not_take_the_charge() -> None:

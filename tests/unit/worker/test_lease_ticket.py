@@ -1,0 +1,106 @@
+"""A ticket that is cut: its reader is woken and told why, once, and the engine is asked to end the request."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from hotset.core.errors import SlotReclaimedError
+from hotset.core.ids import RequestId
+from hotset.core.messages import EngineEvent, Failed, Finished
+from hotset.worker.lease_ticket import LeaseTicket
+
+REQUEST = RequestId("r")
+CUT = Failed(REQUEST, "slot_reclaimed", SlotReclaimedError().message)
+
+
+class SilentStream:
+    """An engine's stream that says nothing until it is told to."""
+
+    def __init__(self) -> None:
+        self.ready: asyncio.Queue[EngineEvent] = asyncio.Queue()
+        self.num_aborts = 0
+        self._watcher: Callable[[EngineEvent], None] = lambda _: None
+
+    async def events(self) -> list[EngineEvent]:
+        return [await self.ready.get()]
+
+    def watch(self, watcher: Callable[[EngineEvent], None]) -> None:
+        self._watcher = watcher
+
+    def say(self, event: EngineEvent) -> None:
+        self.ready.put_nowait(event)
+        self._watcher(event)
+
+    async def abort(self) -> None:
+        self.num_aborts += 1
+
+
+class Account:
+    """Counts the ends of a lease."""
+
+    def __init__(self) -> None:
+        self.num_released = 0
+
+    def served(self, request: RequestId, *, input_tokens: int | None = None, output_tokens: int = 0) -> None:
+        pass
+
+    def first_token(self, request: RequestId) -> None:
+        pass
+
+    def release(self, request: RequestId) -> None:
+        self.num_released += 1
+
+
+def ticket_of(stream: SilentStream, account: Account) -> LeaseTicket:
+    return LeaseTicket(stream, REQUEST, account, lane="hot", load_seconds=0.0)
+
+
+def test_a_reader_that_waits_is_told_and_then_there_is_nothing_more() -> None:
+    async def scenario() -> None:
+        stream, account = SilentStream(), Account()
+        ticket = ticket_of(stream, account)
+        reading = asyncio.create_task(ticket.events())
+        await asyncio.sleep(0)
+        await ticket.cut(SlotReclaimedError())
+        assert await reading == [CUT]
+        assert await ticket.events() == []
+        await ticket.cut(SlotReclaimedError())
+        assert (stream.num_aborts, account.num_released) == (1, 1)
+
+    asyncio.run(scenario())
+
+
+def test_a_reader_that_comes_later_is_told_as_well() -> None:
+    async def scenario() -> None:
+        ticket = ticket_of(SilentStream(), Account())
+        await ticket.cut(SlotReclaimedError())
+        assert await ticket.events() == [CUT]
+
+    asyncio.run(scenario())
+
+
+def test_a_reader_whose_client_leaves_in_the_same_moment_leaves() -> None:
+    async def scenario() -> None:
+        ticket = ticket_of(SilentStream(), Account())
+        reading = asyncio.create_task(ticket.events())
+        await asyncio.sleep(0)
+        reading.cancel()
+        await ticket.cut(SlotReclaimedError())
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+
+    asyncio.run(scenario())
+
+
+def test_what_has_ended_is_not_cut() -> None:
+    async def scenario() -> None:
+        stream, account = SilentStream(), Account()
+        ticket = ticket_of(stream, account)
+        last = Finished(REQUEST, 1, 1)
+        stream.say(last)
+        await ticket.cut(SlotReclaimedError())
+        assert await ticket.events() == [last]
+        assert (stream.num_aborts, account.num_released) == (0, 1)
+
+    asyncio.run(scenario())

@@ -3,7 +3,7 @@
 from hotset.admission.fair_queue import FairQueue
 from hotset.core.ids import EngineName, RequestId, TenantId
 from hotset.core.quotas import Quota
-from hotset.dispatch.dispatcher import Arrived, Dispatcher
+from hotset.dispatch.dispatcher import Arrived, Dispatcher, Frozen
 from hotset.residency.events import (
     Dispatch,
     Effect,
@@ -47,7 +47,7 @@ class Worker:
             times.prompt.add(0.1)
             times.request.add(1.0)
 
-    def tell(self, event: Arrived | Event) -> list[Effect]:
+    def tell(self, event: Arrived | Frozen | Event) -> list[Effect]:
         effects = self.dispatcher.handle(event, self.now_s)
         self.dispatcher.check()
         return effects

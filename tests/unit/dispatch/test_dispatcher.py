@@ -396,6 +396,7 @@ def test_what_waits_for_the_stall_budget_alone_is_looked_at_again_when_it_lasts(
     assert worker.ask("b", B) == []
     assert worker.dispatcher.is_wanting(RequestId("b"))
     at_s = worker.dispatcher.look_again_at_s
+    assert at_s is not None
     # 90 ms of debt and half of what can be saved, at 1 ms a second.
     assert at_s == pytest.approx(2.0 + 1.0 + 95.0, abs=1.5)
     worker.now_s = at_s - 1.5

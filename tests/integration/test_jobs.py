@@ -99,6 +99,34 @@ def test_what_is_hot_at_once_is_answered_at_once_though_it_might_come_later(tmp_
     play(tmp_path, story)
 
 
+def test_what_comes_late_after_it_was_accepted_becomes_a_job_too(tmp_path: Path) -> None:
+    async def story(world: PlaneWorld) -> None:
+        headers = {**ASYNC, "Hotset-First-Token-Budget-Ms": "150"}
+        answer = await ask(world.port, chat_request("silent", headers=headers))
+        assert answer.status == 202
+        assert world.agent.num_aborted == 1, "what ran for it was ended first"
+        refused = await ask(world.port, chat_request("silent", headers={"Hotset-First-Token-Budget-Ms": "150"}))
+        assert (refused.status, refused.code) == (429, "first_token_budget_exceeded")
+        await call(world, "DELETE", f"/v1/jobs/{answer.json()['id']}")
+
+    play(tmp_path, story)
+
+
+def test_a_server_that_ends_hands_its_jobs_back_whole(tmp_path: Path) -> None:
+    async def story(world: PlaneWorld) -> None:
+        job = await background(world, "stall")
+        await eventually(lambda: world.agent.open_tickets)
+        world.app.begin_shutdown()
+        assert world.app.num_in_flight == 1
+        assert world.app.stop_running() == 1
+        await eventually(lambda: world.app.num_in_flight == 0)
+        assert world.jobs is not None
+        life = (await world.jobs.peek(ACME, job)).life
+        assert (life.state.value, life.attempts, life.lease_until_s) == ("queued", 0, None)
+
+    play(tmp_path, story)
+
+
 def test_without_the_preference_a_cold_adapter_is_a_refusal(tmp_path: Path) -> None:
     async def story(world: PlaneWorld) -> None:
         answer = await ask(world.port, chat_request("cold", headers={"Prefer": "wait=1"}))
@@ -365,6 +393,8 @@ def test_the_methods_of_the_paths(tmp_path: Path) -> None:
         ):
             answer = await call(world, method, path)
             assert (answer.status, answer.headers["allow"]) == (405, allow)
+        streamed = await call(world, "GET", "/v1/responses/resp_1?stream=true")
+        assert (streamed.status, streamed.code) == (400, "unsupported_parameter")
         nobody = await ask(world.port, raw_request(b"", method="GET", path="/v1/jobs/job_1"))
         assert (nobody.status, nobody.code) == (401, "unauthenticated")
 

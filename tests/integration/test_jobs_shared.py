@@ -53,8 +53,9 @@ def test_a_holder_taken_for_dead_writes_nothing_any_more(tmp_path: Path) -> None
         await asyncio.sleep(0.35)
         second = await held(alive)
         assert second.row.job == row.job
-        assert await dead.renew({row.job: first.row.life.fence}) == [row.job]
-        assert await dead.lost({row.job: first.row.life.fence}) == [row.job]
+        assert await dead.renew([first.hold]) == [first.hold]
+        assert await dead.lost([first.hold]) == [first.hold]
+        assert await alive.renew([second.hold]) == await alive.lost([second.hold]) == []
         assert await dead.complete(first, "support@2", b'"late"') is None
         assert await dead.fail(first, "support@2", EngineFailedError()) is None
         await dead.hand_back(first, after_s=0.0)

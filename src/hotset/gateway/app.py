@@ -112,7 +112,7 @@ class TenantApp:
             if endpoint is not None and method == "POST":
                 await Exchange(self._plane, endpoint, receive, send).run(scope["headers"])
             else:
-                await self._pages.answer(method, path, scope["headers"], send)
+                await self._pages.answer(method, path, scope["query_string"], scope["headers"], send)
         elif scope["type"] == "lifespan":
             await self._live(receive, send)
 
@@ -184,8 +184,7 @@ class TenantApp:
             elif message["type"] == "lifespan.shutdown":
                 self.begin_shutdown()
                 self.stop_running()
-                if self._job_runner is not None and jobs is not None:
+                if jobs is not None:
                     await jobs
-                    await self._job_runner.finish()
                 await send({"type": "lifespan.shutdown.complete"})
                 return

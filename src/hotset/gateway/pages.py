@@ -50,14 +50,15 @@ class Pages:
         self._jobs = JobPages(plane)
         self._by_path: dict[str, Callable[[], Page]] = {"/healthz": _health, "/readyz": self._readiness}
 
-    async def answer(self, method: str, path: str, headers: Headers, send: Send) -> None:
+    async def answer(self, method: str, path: str, query: bytes, headers: Headers, send: Send) -> None:
         """Answer one request; every error of the tree ends here as its own answer."""
         request_id = self._plane.new_request_id()
         outlet = Outlet(send)
         try:
             own_headers: HeaderList = []
             if self._jobs.covers(path):
-                status, body, own_headers = await self._jobs.page(method, path, self._caller(headers).key)
+                key = self._caller(headers).key
+                status, body, own_headers = await self._jobs.page(method, path, query, key)
             else:
                 status, body = self._page(method, path, headers)
             answer_headers: HeaderList = [

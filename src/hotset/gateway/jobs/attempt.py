@@ -28,6 +28,7 @@ class Attempt:
         self._row = row
         self._running = running
         self._task: asyncio.Task[object] | None = None
+        self._has_ended = False
         #: Why it was interrupted; None while it was not.
         self.reason: HotsetError | JobLostError | None = None
         self.account = Account(
@@ -47,8 +48,10 @@ class Attempt:
 
     def interrupt(self, reason: HotsetError | JobLostError) -> None:
         """End the try for this reason, unless it was interrupted or has ended."""
-        if self.reason is None and self._task is not None and not self._task.done():
-            self.reason = reason
+        if self.reason is not None or self._has_ended:
+            return
+        self.reason = reason
+        if self._task is not None:
             self._task.cancel()
 
     async def run(self, body: bytes) -> bytes:
@@ -61,14 +64,19 @@ class Attempt:
             HotsetError: why there is no answer this time.
             JobLostError: the job was taken from us meanwhile.
         """
-        self._task = asyncio.current_task()
+        if self.reason is not None:
+            raise self.reason
+        self._task = task = asyncio.current_task()
+        assert task is not None
         try:
             return await self._answer(body)
         except asyncio.CancelledError:
-            if self.reason is None or self._task is None:
+            if self.reason is None:
                 raise
-            self._task.uncancel()
+            task.uncancel()
             raise self.reason from None
+        finally:
+            self._has_ended = True
 
     async def _answer(self, body: bytes) -> bytes:
         plane, account, snapshot = self._plane, self.account, self._plane.snapshot

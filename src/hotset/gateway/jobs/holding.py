@@ -1,6 +1,6 @@
 """The jobs that one gateway holds: claim, keep the hold, hand back, end; and the sweep over all. Fenced throughout."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -31,11 +31,24 @@ _SWEEP_MAX = 200
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """One hold on a job; a later one on the same job has another fence."""
+
+    job: JobId
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
 class HeldJob:
     """A job that we hold, under the fence of its life."""
 
     row: JobRow
     sealed_body: bytes
+
+    @property
+    def hold(self) -> Hold:
+        """Our hold on it."""
+        return Hold(self.row.job, self.row.life.fence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,29 +94,29 @@ class Holding:
 
         return await self._write(act) if await self._read(is_any) else None
 
-    async def renew(self, fences: Mapping[JobId, int]) -> list[JobId]:
-        """Renew the hold on these jobs; return those that are not ours any more.
+    async def renew(self, holds: Sequence[Hold]) -> list[Hold]:
+        """Renew these holds; return those that are ours no more.
 
         Raises:
             JobsUnavailableError: the database failed.
         """
 
-        def act(jobs: Jobs) -> list[JobId]:
+        def act(jobs: Jobs) -> list[Hold]:
             now_s = jobs.now_s()
-            return [job for job, fence in fences.items() if not self._renewed(jobs, job, fence, now_s)]
+            return [hold for hold in holds if not self._renewed(jobs, hold, now_s)]
 
         return await self._write(act)
 
-    async def lost(self, fences: Mapping[JobId, int]) -> list[JobId]:
-        """Return which of these jobs are not ours any more.
+    async def lost(self, holds: Sequence[Hold]) -> list[Hold]:
+        """Return which of these holds are ours no more.
 
         Raises:
             JobsUnavailableError: the database failed.
         """
 
-        def look(jobs: Jobs) -> list[JobId]:
-            rows = {job: jobs.get(job) for job in fences}
-            return [job for job, row in rows.items() if row is None or row.life.fence != fences[job]]
+        def look(jobs: Jobs) -> list[Hold]:
+            rows = [(hold, jobs.get(hold.job)) for hold in holds]
+            return [hold for hold, row in rows if row is None or row.life.fence != hold.fence]
 
         return await self._read(look)
 
@@ -208,11 +221,11 @@ class Holding:
         jobs.enter(row.job, life)
         return HeldJob(replace(row, life=life), jobs.sealed(row.job)[0])
 
-    def _renewed(self, jobs: Jobs, job: JobId, fence: int, now_s: float) -> bool:
-        row = jobs.get(job)
-        life = None if row is None else decide(row.life, Renew(fence, self._settings.lease_s), now_s)
+    def _renewed(self, jobs: Jobs, hold: Hold, now_s: float) -> bool:
+        row = jobs.get(hold.job)
+        life = None if row is None else decide(row.life, Renew(hold.fence, self._settings.lease_s), now_s)
         if life is not None:
-            jobs.enter(job, life)
+            jobs.enter(hold.job, life)
         return life is not None
 
     def _enter(

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
-from hotset.core.errors import JobNotFoundError, JobsUnavailableError, MethodNotAllowedError
+from hotset.core.errors import JobNotFoundError, JobsUnavailableError, MethodNotAllowedError, UnsupportedParameterError
 from hotset.core.snapshot import KeyEntry
 from hotset.gateway.endpoints import RESPONSES
 from hotset.gateway.jobs.book import JobBook, KeptJob
@@ -43,10 +43,11 @@ class JobPages:
         """Return the methods that a path takes, as ``Allow`` names them."""
         return b"POST" if path.endswith(_CANCEL) and path.startswith(_RESPONSES) else b"GET, DELETE"
 
-    async def page(self, method: str, path: str, key: KeyEntry) -> JobPage:
+    async def page(self, method: str, path: str, query: bytes, key: KeyEntry) -> JobPage:
         """Return one answer.
 
         Raises:
+            UnsupportedParameterError: a stream is asked for.
             JobNotFoundError: there is no such job for this key.
             MethodNotAllowedError: the path does not take the method.
             JobsUnavailableError: the database failed, or no jobs are kept.
@@ -61,6 +62,8 @@ class JobPages:
         act = methods.get(method)
         if act is None:
             raise MethodNotAllowedError
+        if b"stream=true" in query.lower():
+            raise UnsupportedParameterError("A background response is not streamed here: retrieve it.", param="stream")
         return await act(key, job)
 
     async def _show(self, key: KeyEntry, job: str) -> JobPage:

@@ -12,13 +12,12 @@ from collections import Counter
 from hotset.admission.job_life import Verdict, may_start, verdict
 from hotset.admission.outcomes import Outcome
 from hotset.core.errors import EngineFailedError, HotsetError, JobsUnavailableError, ShuttingDownError
-from hotset.core.ids import JobId
 from hotset.core.ports import Withdrawal
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.gateway.accounting import outcome_of, settle
 from hotset.gateway.jobs.attempt import Attempt, JobLostError, reason_against
 from hotset.gateway.jobs.book import JobBook
-from hotset.gateway.jobs.holding import Ended, HeldJob, Holding
+from hotset.gateway.jobs.holding import Ended, HeldJob, Hold, Holding
 from hotset.gateway.plane import Plane
 from hotset.gateway.problems import retry_after_ms_of
 from hotset.gateway.running import Running
@@ -41,7 +40,7 @@ class JobRunner:
         self._holding = Holding(book)
         #: What a withdrawal must know of the tries under way.
         self._running = Running()
-        self._attempts: dict[JobId, tuple[HeldJob, Attempt, asyncio.Task[None]]] = {}
+        self._attempts: dict[Hold, tuple[HeldJob, Attempt, asyncio.Task[None]]] = {}
         self._is_stopping = False
         #: The newest epoch whose withdrawals reached the jobs that wait.
         self._withdrawn_at = 0
@@ -63,7 +62,7 @@ class JobRunner:
         return self._running.cut(withdrawal)
 
     def begin_shutdown(self) -> None:
-        """Claim no more; what runs goes on."""
+        """Claim no more; what runs goes on, and stays ours."""
         self._is_stopping = True
         self._book.changed.set()
 
@@ -74,8 +73,8 @@ class JobRunner:
         return len(self._attempts)
 
     async def run(self) -> None:
-        """Look after jobs until `begin_shutdown`."""
-        while not self._is_stopping:
+        """Look after jobs until `begin_shutdown`, and after those that then run until they have ended."""
+        while self._attempts or not self._is_stopping:
             self._book.changed.clear()
             try:
                 await self._round()
@@ -84,12 +83,6 @@ class JobRunner:
             except Exception:  # noqa: BLE001 - the runner's outermost loop: jobs must go on after a fault of ours
                 _log.exception("a round of jobs failed")
             await self._pause()
-
-    async def finish(self) -> None:
-        """Return once nothing runs any more."""
-        self.begin_shutdown()
-        tasks = [task for _, _, task in self._attempts.values()]
-        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _pause(self) -> None:
         with contextlib.suppress(TimeoutError):
@@ -100,6 +93,8 @@ class JobRunner:
         if self._plane.snapshot.epoch == 0:
             return
         await self._keep_hold()
+        if self._is_stopping:
+            return
         await self._stop_withdrawn()
         for ended in await self._holding.sweep():
             self._count(ended)
@@ -116,17 +111,17 @@ class JobRunner:
 
     async def _keep_hold(self) -> None:
         """Renew our holds in time, and interrupt what was cancelled, deleted or taken over."""
-        fences = {job: held.row.life.fence for job, (held, _, _) in self._attempts.items()}
-        if not fences:
+        holds = list(self._attempts)
+        if not holds:
             return
         now_s = self._plane.clock.monotonic_s()
         is_time = now_s - self._renewed_at_s >= self._settings.lease_s * _RENEW_PART
-        lost = await (self._holding.renew(fences) if is_time else self._holding.lost(fences))
+        lost = await (self._holding.renew(holds) if is_time else self._holding.lost(holds))
         if is_time:
             self._renewed_at_s = now_s
-        for job in lost:
-            if job in self._attempts:
-                self._attempts[job][1].interrupt(JobLostError())
+        for hold in lost:
+            if hold in self._attempts:
+                self._attempts[hold][1].interrupt(JobLostError())
 
     async def _stop_withdrawn(self) -> None:
         snapshot, wall_s = self._plane.snapshot, self._plane.clock.wall_s()
@@ -157,7 +152,7 @@ class JobRunner:
     def _start(self, held: HeldJob) -> None:
         attempt = Attempt(self._plane, held.row, self._running)
         task = asyncio.create_task(self._try(held, attempt), name=f"job {held.row.job}")
-        self._attempts[held.row.job] = held, attempt, task
+        self._attempts[held.hold] = held, attempt, task
 
     async def _try(self, held: HeldJob, attempt: Attempt) -> None:
         """Try one job and write what it came to."""
@@ -177,7 +172,7 @@ class JobRunner:
             else:
                 await self._write_down(held, attempt.route, answer, error)
         finally:
-            del self._attempts[held.row.job]
+            del self._attempts[held.hold]
             self._book.changed.set()
 
     def _settle(self, attempt: Attempt, error: HotsetError | JobLostError | None) -> None:
@@ -214,7 +209,7 @@ class JobRunner:
         metrics.job_tried(found)
         if found is Verdict.POSTPONE:
             told_s = (retry_after_ms_of(error) or 0) / 1000
-            after_s = 0.0 if isinstance(error, ShuttingDownError) else max(told_s, self._settings.pause_min_s)
+            after_s = 0.0 if self._is_stopping else max(told_s, self._settings.pause_min_s)
             await holding.hand_back(held, after_s=after_s)
             return None
         return await (holding.break_off if found is Verdict.BREAK else holding.fail)(held, route, error)

@@ -18,7 +18,7 @@ from hotset.storage.database import Database
 from hotset.storage.sealing import Sealer
 from hotset.telemetry.metrics import Metrics
 from tests.support.plane_world import PlaneWorld, open_book
-from tests.support.snapshots import ACME, key_hash, token_of
+from tests.support.snapshots import ACME, key_hash, three_tenants, token_of
 
 SHORT = JobSettings(poll_s=0.02, lease_s=0.3, pause_min_s=0.0, attempts_max=4)
 BODY = json.dumps({"model": "support", "messages": [{"role": "user", "content": "hello"}]}).encode()
@@ -29,6 +29,7 @@ NEW = NewJob(
     model="support",
     endpoint="chat",
     id_prefix="job_",
+    epoch=1,
     body=BODY,
 )
 
@@ -38,7 +39,7 @@ def book_at(folder: Path, settings: JobSettings = SHORT) -> JobBook:
 
 
 async def held(holding: Holding) -> HeldJob:
-    found = await holding.claim({})
+    found = await holding.claim({}, 1)
     assert isinstance(found, HeldJob)
     return found
 
@@ -49,7 +50,7 @@ def test_a_holder_taken_for_dead_writes_nothing_any_more(tmp_path: Path) -> None
         row = await one.accept(NEW)
         dead, alive = Holding(one), Holding(two)
         first = await held(dead)
-        assert await alive.claim({}) is None, "it is held"
+        assert await alive.claim({}, 1) is None, "it is held"
         await asyncio.sleep(0.35)
         second = await held(alive)
         assert second.row.job == row.job
@@ -77,7 +78,7 @@ def test_a_job_that_kills_whoever_holds_it_ends(tmp_path: Path) -> None:
         for _ in range(2):
             await held(holding)
             await asyncio.sleep(0.35)
-        ended = await holding.claim({})
+        ended = await holding.claim({}, 1)
         assert isinstance(ended, Ended)
         kept = await book.find(ACME, row.job)
         assert kept.result is not None
@@ -103,6 +104,43 @@ def test_three_gateways_share_the_work_and_every_job_is_run_once(tmp_path: Path)
         shares = [len(world.agent.works) for world in worlds]
         assert sum(shares) == 40, shares
         assert all(one.row.life.attempts == 1 for one in kept)
+
+    uvloop.run(story())
+
+
+def test_a_gateway_that_lags_leaves_alone_what_it_can_not_judge(tmp_path: Path) -> None:
+    async def story() -> None:
+        world = PlaneWorld(tmp_path, job_settings=replace(SHORT, lease_s=5.0))
+        book = world.jobs
+        assert book is not None
+        job = (await book.accept(replace(NEW, key_sha256="cd" * 32, epoch=2))).job
+        async with world.served():
+            await asyncio.sleep(0.3)
+            assert (await book.peek(ACME, job)).life.fence == 0, "its key may be one that we do not know yet"
+            world.app.apply(three_tenants(epoch=2))
+            async with asyncio.timeout(10):
+                while not await all_ended(book, [job]):
+                    await asyncio.sleep(0.02)
+            assert (await book.peek(ACME, job)).code == "unauthenticated"
+
+    uvloop.run(story())
+
+
+def test_a_gateway_cut_off_for_too_long_begins_nothing(tmp_path: Path) -> None:
+    async def story() -> None:
+        world = PlaneWorld(tmp_path, job_settings=replace(SHORT, lease_s=5.0))
+        book = world.jobs
+        assert book is not None
+        world.app.outdated_by(lambda: True)
+        job = (await book.accept(NEW)).job
+        async with world.served():
+            await asyncio.sleep(0.3)
+            assert (await book.peek(ACME, job)).life.fence == 0
+            world.app.outdated_by(lambda: False)
+            async with asyncio.timeout(10):
+                while not await all_ended(book, [job]):
+                    await asyncio.sleep(0.02)
+            assert (await book.peek(ACME, job)).life.state.value == "completed"
 
     uvloop.run(story())
 

@@ -49,6 +49,7 @@ class Jobs:
                 model=job.model,
                 endpoint=job.endpoint,
                 idempotency_sha256=idempotency_sha256,
+                epoch=job.epoch,
                 created_at_s=job.created_at_s,
                 num_bytes=len(sealed_body),
                 sealed_body=sealed_body,
@@ -104,12 +105,12 @@ class Jobs:
         count, num_bytes = self._connection.execute(query).one()
         return int(count), int(num_bytes)
 
-    def oldest_claimable(self, now_s: float) -> list[tuple[TenantId, JobId]]:
-        """Return each tenant's oldest job that may be claimed, the oldest of all first."""
+    def oldest_claimable(self, now_s: float, epoch: int) -> list[tuple[TenantId, JobId]]:
+        """Return each tenant's oldest job that may be claimed at this epoch, the oldest of all first."""
         place = func.row_number().over(partition_by=JOBS.c.tenant, order_by=(JOBS.c.created_at_s, JOBS.c.id))
         ranked = (
             select(JOBS.c.tenant, JOBS.c.id, JOBS.c.created_at_s, place.label("place"))
-            .where(_is_claimable(now_s))
+            .where(_is_claimable(now_s), JOBS.c.epoch <= epoch)
             .subquery()
         )
         query = select(ranked.c.tenant, ranked.c.id).where(ranked.c.place == 1).order_by(ranked.c.created_at_s, "id")
@@ -128,18 +129,18 @@ class Jobs:
         """Return jobs that have not ended and whose time is up."""
         return self._where(JOBS.c.expires_at_s <= now_s, JOBS.c.ended_at_s.is_(None), limit=limit)
 
-    def rights(self) -> list[Right]:
-        """Return by what rights jobs wait, each once."""
-        query = select(JOBS.c.tenant, JOBS.c.key_sha256, JOBS.c.model).where(JOBS.c.state == JobState.QUEUED).distinct()
+    def rights(self, epoch: int) -> list[Right]:
+        """Return by what rights jobs wait that were accepted up to this epoch, each once."""
+        query = select(JOBS.c.tenant, JOBS.c.key_sha256, JOBS.c.model).where(_waits_since(epoch)).distinct()
         return [
             Right(TenantId(row.tenant), row.key_sha256, row.model)
             for row in self._connection.execute(query.order_by("tenant", "key_sha256", "model"))
         ]
 
-    def waiting_under(self, right: Right) -> list[JobRow]:
-        """Return the jobs that wait by this right."""
+    def waiting_under(self, right: Right, epoch: int) -> list[JobRow]:
+        """Return the jobs that wait by this right and were accepted up to this epoch."""
         return self._where(
-            JOBS.c.state == JobState.QUEUED,
+            _waits_since(epoch),
             JOBS.c.tenant == right.tenant,
             JOBS.c.key_sha256 == right.key_sha256,
             JOBS.c.model == right.model,
@@ -165,6 +166,10 @@ def _is_claimable(now_s: float) -> ColumnElement[bool]:
     waits = and_(JOBS.c.state == JobState.QUEUED, JOBS.c.not_before_s <= now_s)
     is_left = and_(JOBS.c.state == JobState.RUNNING, JOBS.c.lease_until_s <= now_s)
     return and_(or_(waits, is_left), JOBS.c.expires_at_s > now_s)
+
+
+def _waits_since(epoch: int) -> ColumnElement[bool]:
+    return and_(JOBS.c.state == JobState.QUEUED, JOBS.c.epoch <= epoch)
 
 
 def _life_values(life: JobLife) -> dict[str, object]:
@@ -196,6 +201,7 @@ def _job(row: Row[tuple[object, ...]]) -> JobRow:
         key_sha256=row.key_sha256,
         model=row.model,
         endpoint=row.endpoint,
+        epoch=row.epoch,
         created_at_s=row.created_at_s,
         life=life,
         code=row.code,

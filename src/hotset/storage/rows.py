@@ -194,6 +194,8 @@ class JobRow:
     model: str
     #: Name of the endpoint that it came in by.
     endpoint: str
+    #: Of the snapshot under which it was accepted: an older one may not know its key yet, and has no say about it.
+    epoch: int
     created_at_s: float
     life: JobLife
     #: Of the error that it ended with.

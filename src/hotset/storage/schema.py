@@ -269,6 +269,7 @@ JOBS = Table(
     Column("model", Text, nullable=False),
     Column("endpoint", Text, nullable=False),
     Column("idempotency_sha256", Text),
+    Column("epoch", Integer, nullable=False),
     Column("created_at_s", Float, nullable=False),
     Column("state", Text, nullable=False),
     Column("fence", Integer, nullable=False),

@@ -17,7 +17,7 @@ async def with_jobs(inst: Installation) -> None:
     for name in (ACME, UMBRELLA):
         await inst.ok("POST", "/tenants", {"tenant": name})
         life = JobLife(expires_at_s=4e9)
-        row = JobRow(JobId(f"job_{name}"), name, KeyId("k1"), "ab" * 32, "support", "chat", 10.0, life)
+        row = JobRow(JobId(f"job_{name}"), name, KeyId("k1"), "ab" * 32, "support", "chat", 1, 10.0, life)
         with database.write() as catalogue:
             catalogue.jobs.add(row, b"sealed", idempotency_sha256=None)
     database.close()

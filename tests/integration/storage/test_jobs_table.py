@@ -30,7 +30,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 def put(jobs: Jobs, name: str, *, tenant: TenantId = ACME, at_s: float = 10.0, life: JobLife | None = None) -> JobRow:
     row = JobRow(
-        JobId(name), tenant, KeyId("k1"), "ab" * 32, "support@2", "chat", at_s, life or JobLife(expires_at_s=100.0)
+        JobId(name), tenant, KeyId("k1"), "ab" * 32, "support@2", "chat", 3, at_s, life or JobLife(expires_at_s=100.0)
     )
     jobs.add(row, b"sealed", idempotency_sha256=None)
     return replace(row, num_bytes=6)
@@ -60,7 +60,7 @@ def test_the_rows_found_claimable_are_those_the_table_of_lives_says(database: Da
     for life in lives:
         with database.write() as catalogue:
             row = put(catalogue.jobs, "job_1", life=life)
-            found = catalogue.jobs.oldest_claimable(20.0)
+            found = catalogue.jobs.oldest_claimable(20.0, 3)
             assert bool(found) is is_claimable(life, 20.0), life
             catalogue.jobs.delete(row.job)
 
@@ -69,10 +69,12 @@ def test_each_tenants_oldest_is_found_oldest_first(database: Database) -> None:
     with database.write() as catalogue:
         for name, tenant, at_s in (("job_1", ACME, 12.0), ("job_2", ACME, 11.0), ("job_3", GLOBEX, 10.0)):
             put(catalogue.jobs, name, tenant=tenant, at_s=at_s)
-        assert catalogue.jobs.oldest_claimable(20.0) == [(GLOBEX, "job_3"), (ACME, "job_2")]
+        assert catalogue.jobs.oldest_claimable(20.0, 3) == [(GLOBEX, "job_3"), (ACME, "job_2")]
+        assert catalogue.jobs.oldest_claimable(20.0, 2) == [], "accepted under a later snapshot than that"
+        assert catalogue.jobs.rights(2) == []
         assert [row.job for row in catalogue.jobs.listed(ACME, JobState.QUEUED, 10)] == ["job_1", "job_2"]
         assert catalogue.jobs.counts() == {JobState.QUEUED: 3}
-        assert catalogue.jobs.rights() == [Right(ACME, "ab" * 32, "support@2"), Right(GLOBEX, "ab" * 32, "support@2")]
+        assert catalogue.jobs.rights(3) == [Right(ACME, "ab" * 32, "support@2"), Right(GLOBEX, "ab" * 32, "support@2")]
         assert catalogue.jobs.delete_all(ACME) == 2
 
 

@@ -39,6 +39,8 @@ class NewJob:
     endpoint: str
     #: ``job_`` or ``resp_``.
     id_prefix: str
+    #: Of the snapshot that let it in.
+    epoch: int
     body: bytes
     #: As the client sent it; None where it sent none.
     idempotency_key: bytes | None = None
@@ -92,7 +94,7 @@ class JobBook:
             self._check_room(jobs, new.tenant, len(sealed))
             now_s = jobs.now_s()
             life = JobLife(expires_at_s=now_s + self.settings.run_within_s)
-            row = JobRow(job, new.tenant, new.key, new.key_sha256, new.model, new.endpoint, now_s, life)
+            row = JobRow(job, new.tenant, new.key, new.key_sha256, new.model, new.endpoint, new.epoch, now_s, life)
             jobs.add(row, sealed, idempotency_sha256=_idempotency_sha256(new.idempotency_key))
             return row
 

@@ -17,7 +17,9 @@ _IDEMPOTENCY_KEY_CHARS_MAX = 255
 class Door:
     """One request's way to a job."""
 
-    def __init__(self, book: JobBook, endpoint: Endpoint, account: Account, head: RequestHead, body: bytes) -> None:
+    def __init__(
+        self, book: JobBook, endpoint: Endpoint, account: Account, head: RequestHead, body: bytes, *, epoch: int
+    ) -> None:
         assert account.caller is not None
         assert account.bound is not None
         caller = account.caller
@@ -31,6 +33,7 @@ class Door:
             model=account.bound.model,
             endpoint=endpoint.name,
             id_prefix=endpoint.job_id_prefix,
+            epoch=epoch,
             body=body,
             idempotency_key=_checked(head.idempotency_key),
         )
@@ -105,7 +108,7 @@ def door_of(
         return None
     is_forbidden = account.caller.key.tenant in plane.snapshot.without_jobs
     if plane.jobs is not None and not is_forbidden:
-        return Door(plane.jobs, endpoint, account, head, body)
+        return Door(plane.jobs, endpoint, account, head, body, epoch=plane.snapshot.epoch)
     if asked.in_background:
         raise JobsForbiddenError if is_forbidden else JobsUnavailableError
     return None

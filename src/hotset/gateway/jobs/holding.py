@@ -69,11 +69,12 @@ class Holding:
         self._write = book.transactions.write
         self._read = book.transactions.read
 
-    async def claim(self, running: Mapping[TenantId, int]) -> HeldJob | Ended | None:
+    async def claim(self, running: Mapping[TenantId, int], epoch: int) -> HeldJob | Ended | None:
         """Take the next job, as `job_life.next_job` chooses it. One that was tried too often ends instead.
 
         Args:
             running: Jobs of each tenant that run here.
+            epoch: Of our snapshot; what was accepted under a later one is not ours to judge.
 
         Raises:
             JobsUnavailableError: the database failed.
@@ -82,7 +83,7 @@ class Holding:
 
         def act(jobs: Jobs) -> HeldJob | Ended | None:
             now_s = jobs.now_s()
-            job = next_job(jobs.oldest_claimable(now_s), running, settings.running_max)
+            job = next_job(jobs.oldest_claimable(now_s, epoch), running, settings.running_max)
             row = None if job is None else jobs.get(job)
             if row is None:
                 return None
@@ -90,7 +91,7 @@ class Holding:
             return self._claimed(jobs, row, event, now_s)
 
         def is_any(jobs: Jobs) -> bool:
-            return next_job(jobs.oldest_claimable(jobs.now_s()), running, settings.running_max) is not None
+            return next_job(jobs.oldest_claimable(jobs.now_s(), epoch), running, settings.running_max) is not None
 
         return await self._write(act) if await self._read(is_any) else None
 
@@ -175,22 +176,25 @@ class Holding:
 
         return await self._write(act) if await self._read(_is_any_due) else []
 
-    async def withdraw(self, reason_of: Callable[[Right], HotsetError | None]) -> list[Ended]:
+    async def withdraw(self, reason_of: Callable[[Right], HotsetError | None], epoch: int) -> list[Ended]:
         """End the jobs that wait by a right that is gone (I11).
 
         Args:
             reason_of: Returns why a right does not hold, None where it does.
+            epoch: At which it says so.
 
         Raises:
             JobsUnavailableError: the database failed.
         """
-        rights = await self._read(lambda jobs: jobs.rights())
+        rights = await self._read(lambda jobs: jobs.rights(epoch))
         gone = [(right, error) for right in rights if (error := reason_of(right)) is not None]
 
         def act(jobs: Jobs) -> list[Ended]:
             event = Withdraw(self._settings.keep_s)
             entered = [
-                self._enter(jobs, row.job, event, error) for right, error in gone for row in jobs.waiting_under(right)
+                self._enter(jobs, row.job, event, error)
+                for right, error in gone
+                for row in jobs.waiting_under(right, epoch)
             ]
             return [ended for ended in entered if ended is not None]
 

@@ -90,16 +90,16 @@ class JobRunner:
                 await self._book.changed.wait()
 
     async def _round(self) -> None:
-        if self._plane.snapshot.epoch == 0:
-            return
+        plane = self._plane
         await self._keep_hold()
-        if self._is_stopping:
-            return
+        if self._is_stopping or plane.snapshot.epoch == 0 or plane.is_outdated():
+            return  # who may do what is not known well enough to begin anything
         await self._stop_withdrawn()
         for ended in await self._holding.sweep():
             self._count(ended)
         while self._may_start():
-            claimed = await self._holding.claim(Counter(held.row.tenant for held, _, _ in self._attempts.values()))
+            running = Counter(held.row.tenant for held, _, _ in self._attempts.values())
+            claimed = await self._holding.claim(running, plane.snapshot.epoch)
             if claimed is None:
                 self._yielding_since_s = None
                 break
@@ -107,7 +107,7 @@ class JobRunner:
                 self._count(claimed)
             else:
                 self._start(claimed)
-        self._plane.metrics.jobs_kept(await self._holding.counts())
+        plane.metrics.jobs_kept(await self._holding.counts())
 
     async def _keep_hold(self) -> None:
         """Renew our holds in time, and interrupt what was cancelled, deleted or taken over."""
@@ -131,7 +131,7 @@ class JobRunner:
         def reason_of(right: Right) -> HotsetError | None:
             return reason_against(snapshot, right, wall_s)
 
-        for ended in await self._holding.withdraw(reason_of):
+        for ended in await self._holding.withdraw(reason_of, snapshot.epoch):
             self._count(ended)
         self._withdrawn_at = snapshot.epoch
 

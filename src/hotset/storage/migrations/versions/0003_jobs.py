@@ -14,6 +14,7 @@ STATEMENTS = (
     f"""CREATE TABLE jobs (
         id TEXT NOT NULL PRIMARY KEY, tenant TEXT NOT NULL REFERENCES tenants (tenant), key TEXT NOT NULL,
         key_sha256 TEXT NOT NULL, model TEXT NOT NULL, endpoint TEXT NOT NULL, idempotency_sha256 TEXT,
+        epoch INTEGER NOT NULL,
         created_at_s FLOAT NOT NULL, state TEXT NOT NULL CHECK (state IN {STATES}),
         fence INTEGER NOT NULL CHECK (fence >= 0), attempts INTEGER NOT NULL CHECK (attempts >= 0),
         not_before_s FLOAT NOT NULL, lease_until_s FLOAT, expires_at_s FLOAT NOT NULL, ended_at_s FLOAT,

@@ -25,6 +25,8 @@ from hotset.gateway.settings import GatewaySettings
 from hotset.links import settings as link_settings
 from hotset.links.settings import FleetSettings
 from hotset.registry.verify import OVERRIDES
+from hotset.routing import placements
+from hotset.routing.placements import HomesSettings
 from hotset.storage.staging import UploadLimits
 from hotset.worker.settings import WorkerSettings
 
@@ -63,6 +65,7 @@ SECTIONS: Mapping[str, tuple[type[Any], Bounds]] = {
     "worker": (WorkerSettings, _WORKER_BOUNDS),
     "uploads": (UploadLimits, _UPLOAD_BOUNDS),
     "fleet": (FleetSettings, link_settings.BOUNDS),
+    "homes": (HomesSettings, placements.BOUNDS),
 }
 
 

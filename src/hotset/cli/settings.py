@@ -6,10 +6,12 @@ from pathlib import Path
 
 from hotset.control.control import ControlSettings
 from hotset.control.declaring import Desired
+from hotset.control.fleet import FollowSettings
 from hotset.engines.settings import EngineSettings
 from hotset.gateway.jobs.settings import JobSettings
 from hotset.gateway.settings import GatewaySettings
 from hotset.links.settings import FleetSettings
+from hotset.routing.placements import HomesSettings
 from hotset.storage.staging import UploadLimits
 from hotset.worker.settings import WorkerSettings
 
@@ -62,6 +64,7 @@ class Settings:
     worker: WorkerSettings = field(default_factory=WorkerSettings)
     engine: EngineSettings = field(default_factory=EngineSettings)
     fleet: FleetSettings = field(default_factory=FleetSettings)
+    homes: HomesSettings = field(default_factory=HomesSettings)
     #: What the file declares to be there.
     desired: Desired = field(default_factory=Desired)
 
@@ -74,6 +77,7 @@ class Settings:
             rank_max=self.engine.rank_max,
             dtype=self.engine.verified_dtype,
             uploads=self.uploads,
+            follow=FollowSettings(homes=self.homes),
             job_keep_s=self.jobs.keep_s,
         )
 

@@ -14,7 +14,7 @@ from hotset.control.actors import LOCAL_ADMIN
 from hotset.control.approving import Approving
 from hotset.control.bases import BaseCommands
 from hotset.control.commits import Commits
-from hotset.control.fleet import Fleet, FleetSettings
+from hotset.control.fleet import Fleet, FollowSettings
 from hotset.control.grants import Grants
 from hotset.control.holders import Holders
 from hotset.control.jobs import Jobs
@@ -57,7 +57,7 @@ class ControlSettings:
     uploads: UploadLimits = field(default_factory=UploadLimits)
     #: How long a job that ended is kept.
     job_keep_s: float = 86_400.0
-    fleet: FleetSettings = field(default_factory=FleetSettings)
+    follow: FollowSettings = field(default_factory=FollowSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Control:
         self.operators = Operators(self.commits, entropy)
         self.pools = Pools(self.commits)
         self.workers = Workers(self.commits)
-        self.fleet = Fleet(self.commits, clock, settings.fleet)
+        self.fleet = Fleet(self.commits, clock, settings.follow)
         policy = VerifyPolicy(settings.rank_max, settings.dtype)
         self.publishing = Publishing(self.commits, self.blobs, self.staging, store_lock, policy)
         self.proving = Proving(self.commits, self.blobs, self.staging, prover)

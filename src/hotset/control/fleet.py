@@ -31,7 +31,7 @@ _CONTROL = Actor("control")
 
 
 @dataclass(frozen=True, slots=True)
-class FleetSettings:
+class FollowSettings:
     """How control follows the fleet. Durations are seconds."""
 
     reconcile_s: float = 2.0
@@ -53,7 +53,7 @@ class Heard:
 class Fleet:
     """Follows the workers. All methods are called on the event loop's thread."""
 
-    def __init__(self, commits: Commits, clock: Clock, settings: FleetSettings) -> None:
+    def __init__(self, commits: Commits, clock: Clock, settings: FollowSettings) -> None:
         self._commits = commits
         self._clock = clock
         self._settings = settings

@@ -14,7 +14,7 @@ Place = tuple[PoolName, EngineName]
 
 @dataclass(frozen=True, slots=True)
 class HomesSettings:
-    """How readily homes follow the load."""
+    """How readily the homes of versions in a fleet follow the load."""
 
     #: Homes of one version in one pool at most.
     homes_max: int = 8
@@ -22,19 +22,38 @@ class HomesSettings:
     share_per_home: float = 0.5
     #: A home is given up where the others would be filled to less than this part of that.
     shrink_at: float = 0.6
-    #: A worker takes a version that would bring its load to this many times its part of the pool's load at most, and
-    #: keeps one up to the second number; versions with less load a home than the third are not looked at for this.
+    #: A busy version comes to a worker that bears no more than this many times its part of the pool's load with it.
     take_over: float = 1.2
+    #: It stays at one that bears no more than this many times its part.
     keep_over: float = 1.6
+    #: Requests that wait or run, from which on a version is busy for that.
     share_min: float = 0.5
     #: Time constant of a version's load, in seconds.
     smoothing_s: float = 15.0
-    #: How long homes stand before one is added, given up, or exchanged for a better drawn one.
+    #: How long a version's homes stand before one is added, in seconds.
     grow_after_s: float = 5.0
+    #: How long before one is given up.
     shrink_after_s: float = 120.0
+    #: How long before one is exchanged for a better one.
     swap_after_s: float = 60.0
-    #: Moves of all versions together.
+    #: Such changes of all versions together.
     moves_per_minute: float = 30.0
+
+
+#: Setting → (least, greatest).
+BOUNDS: dict[str, tuple[float, float]] = {
+    "homes_max": (1, 1024),
+    "share_per_home": (0.01, 100.0),
+    "shrink_at": (0.0, 1.0),
+    "take_over": (1.0, 1000.0),
+    "keep_over": (1.0, 1000.0),
+    "share_min": (0.0, 10_000.0),
+    "smoothing_s": (0.1, 3600.0),
+    "grow_after_s": (0.0, 3600.0),
+    "shrink_after_s": (0.0, 86_400.0),
+    "swap_after_s": (0.0, 86_400.0),
+    "moves_per_minute": (0.0, 60_000.0),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,177 @@
+"""A tenant in a dedicated pool beside a storm in the shared one: measure what it feels of it, and that nothing crosses.
+
+``python -m tests.acceptance.pool_storm [--rounds N] [--seconds S]``: control, a gateway and three workers with the
+fake engine, as slow as a real one. Worker w3 is a pool of its own for tenant-0. Each round has three blocks: `calm`
+(tenant-0 alone), `storm` (20 tenants with an adapter each rotate through the 8 slots of the shared pool) and `mixed`
+(the same storm with tenant-0 in the shared pool: what a pool of its own is for). Exit status 0 where the upper 95%
+bound of the storm's p95 time to first token over that of calm is at most 1.25, and no request was to go to a wrong
+worker.
+"""
+
+import argparse
+import random
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from hotset.bench.stats import median, percentile, upper_bound
+from tests.support.fleet import Fleet, running_fleet
+from tests.support.server import TenantInPlace
+
+_VICTIM, _OWN, _NUM_TENANTS = "tenant-0", "w3", 21
+_NUM_VICTIM_CLIENTS, _NUM_STORM_CLIENTS = 2, 24
+_RATIO_MAX = 1.25
+_SIDES = ("calm", "storm", "mixed")
+#: A change reaches every holder, and heartbeats tell what follows from it.
+_SETTLE_S = 3.0
+
+
+@dataclass
+class Block:
+    """What came of some seconds."""
+
+    first_token_s: list[float] = field(default_factory=list)
+    victim: Counter[int] = field(default_factory=Counter)
+    storm: Counter[int] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+
+def first_token_s(client: httpx.Client, url: str, tenant: TenantInPlace) -> tuple[int, float]:
+    """Return the status, and the seconds until the first word of a streamed answer, which is read to its end."""
+    body = {"model": "adapter", "prompt": "a b c", "max_tokens": 16, "stream": True}
+    headers = {"authorization": f"Bearer {tenant.token}"}
+    began_s, first_s = time.monotonic(), None
+    with client.stream("POST", f"{url}/v1/completions", json=body, headers=headers, timeout=60) as response:
+        for line in response.iter_lines():
+            if first_s is None and line.startswith("data: {") and '"text":""' not in line:
+                first_s = time.monotonic() - began_s
+    return response.status_code, first_s if first_s is not None else time.monotonic() - began_s
+
+
+def ask_on(fleet: Fleet, block: Block, stop: threading.Event, *, seed: int, is_victim: bool) -> None:
+    """Ask one request after another until told to stop: of the victim, or of any other tenant."""
+    rng, url = random.Random(seed), fleet.url("g1")
+    others = [tenant for name, tenant in sorted(fleet.tenants.items()) if name != _VICTIM]
+    with httpx.Client() as client:
+        while not stop.is_set():
+            tenant = fleet.tenants[_VICTIM] if is_victim else rng.choice(others)
+            status, seconds = first_token_s(client, url, tenant)
+            (block.victim if is_victim else block.storm)[status] += 1
+            if is_victim and status == 200:
+                block.first_token_s.append(seconds)
+            elif status != 200:
+                stop.wait(0.05)
+
+
+def watch(fleet: Fleet, block: Block, stop: threading.Event, *, is_mixed: bool) -> None:
+    """Look at the workers, and at where requests would go, until told to stop."""
+    while not stop.wait(0.5):
+        with fleet.admin() as admin:
+            own = next(row for row in admin.get("/workers")["workers"] if row["worker"] == _OWN)
+            picked = {name: admin.get("/pick", tenant=name, model="adapter")["workers"] for name in fleet.tenants}
+        expected = 0 if is_mixed else _NUM_VICTIM_CLIENTS
+        if (own["num_resident"] or 0) > 1 or (own["num_running"] or 0) + (own["num_waiting"] or 0) > expected:
+            block.wrong.append(f"{_OWN} holds {own['num_resident']} versions, runs {own['num_running']}")
+        for name, workers in picked.items():
+            is_own = name == _VICTIM and not is_mixed
+            if not workers or (set(workers) != {_OWN} if is_own else _OWN in workers):
+                block.wrong.append(f"{name} would go to {workers}")
+
+
+def run_block(fleet: Fleet, side: str, seconds: float, seed: int) -> Block:
+    """Run one block and return what came of it."""
+    put_into(fleet, "default" if side == "mixed" else "own")
+    block, stop = Block(), threading.Event()
+    num_storm = 0 if side == "calm" else _NUM_STORM_CLIENTS
+    threads = [
+        threading.Thread(
+            target=ask_on, args=(fleet, block, stop), kwargs={"seed": seed * 1000 + number, "is_victim": False}
+        )
+        for number in range(num_storm)
+    ]
+    for thread in threads:
+        thread.start()
+    time.sleep(_SETTLE_S)
+    threads += [
+        threading.Thread(target=ask_on, args=(fleet, block, stop), kwargs={"seed": number, "is_victim": True})
+        for number in range(_NUM_VICTIM_CLIENTS)
+    ]
+    threads.append(threading.Thread(target=watch, args=(fleet, block, stop), kwargs={"is_mixed": side == "mixed"}))
+    for thread in threads[num_storm:]:
+        thread.start()
+    time.sleep(seconds)
+    stop.set()
+    for thread in threads:
+        thread.join(90)
+        assert not thread.is_alive(), "a client still waits for an answer"
+    return block
+
+
+def put_into(fleet: Fleet, pool: str) -> None:
+    """Put the victim into a pool, and have its version warm and hot there before anything is measured."""
+    body: dict[str, Any] = {"tenant": _VICTIM} if pool == "own" else {"tenant": _VICTIM, "base": "tiny"}
+    with fleet.admin() as admin:
+        admin.post(f"/pools/{pool}/assign", body)
+    time.sleep(_SETTLE_S)
+    with httpx.Client() as client:
+        fleet.until(
+            lambda: first_token_s(client, fleet.url("g1"), fleet.tenants[_VICTIM])[0] == 200, "the victim's answer"
+        )
+    time.sleep(_SETTLE_S)
+
+
+def set_up(fleet: Fleet) -> None:
+    """Make the pool, and wait until every version has a home."""
+    with fleet.admin() as admin:
+        admin.post("/pools", {"pool": "own", "base": "tiny", "kind": "dedicated"})
+        admin.post("/pools/own/assign", {"worker": _OWN})
+        fleet.until(
+            lambda: all(admin.get("/pick", tenant=name, model="adapter")["homes"] for name in fleet.tenants), "homes"
+        )
+
+
+def run(rounds: int, seconds: float) -> bool:
+    """Run all blocks, tell what came of them, and return whether it is as it should be."""
+    p95: dict[str, list[float]] = {side: [] for side in _SIDES}
+    wrong: list[str] = []
+    with (
+        tempfile.TemporaryDirectory(prefix="hotset-pools-") as folder,
+        running_fleet(Path(folder), workers=3, gateways=1, adapters=_NUM_TENANTS, kind="fake") as fleet,
+    ):
+        set_up(fleet)
+        for number in range(rounds):
+            for side in _SIDES:
+                block = run_block(fleet, side, seconds, number)
+                p95[side].append(percentile(block.first_token_s, 95))
+                wrong += block.wrong
+                print(
+                    f"round {number + 1} {side:5}: p50 {median(block.first_token_s) * 1000:.0f} ms, "
+                    f"p95 {p95[side][-1] * 1000:.0f} ms; victim {dict(block.victim)}, storm {dict(block.storm)}",
+                    flush=True,
+                )
+    ratios = {side: [a / b for a, b in zip(p95[side], p95["calm"], strict=True)] for side in _SIDES[1:]}
+    for side, each in ratios.items():
+        print(f"p95 of {side} over calm: median {median(each):.2f}, upper 95% bound {upper_bound(each):.2f}")
+    for line in sorted(set(wrong)):
+        print(f"WRONG: {line}")
+    return not wrong and upper_bound(ratios["storm"]) <= _RATIO_MAX
+
+
+def main() -> int:
+    """Parse arguments and run."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5, help="at least 2")
+    parser.add_argument("--seconds", type=float, default=10.0)
+    arguments = parser.parse_args()
+    return 0 if run(arguments.rounds, arguments.seconds) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

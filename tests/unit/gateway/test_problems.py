@@ -39,7 +39,8 @@ def test_every_leaf_a_tenant_can_meet_has_a_status_and_both_renderings(leaf: typ
     assert event.endswith(b"}\n\n")
     assert event.count(b"\n") == 2
     assert json.loads(event[6:])["error"]["code"] == leaf.code
-    may_retry = leaf.retryable and leaf not in (errors.AdapterColdError, errors.FirstTokenBudgetExceededError)
+    too_long = (errors.AdapterColdError, errors.FirstTokenBudgetExceededError, errors.LoadsFrozenError)
+    may_retry = leaf.retryable and leaf not in too_long
     assert dict(headers)[b"x-should-retry"] == (b"true" if may_retry else b"false")
 
 

@@ -36,6 +36,8 @@ class WorkerShape:
     """One simulated worker."""
 
     num_slots: int = 4
+    #: The highest rank that its slots take.
+    rank_class: int = 64
     sequences_max: int = 4
     waiting_max: int = 64
     warm_bytes_max: int = 200_000_000

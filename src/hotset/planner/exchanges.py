@@ -56,6 +56,7 @@ class Exchange:
     agent: Address = ""
     tried: list[Address] = field(default_factory=list[Address])
     num_tries: int = 0
+    submitted_at_s: float = 0.0
     count: int = 0
     #: Whether no piece of the answer has come yet.
     is_waiting: bool = True

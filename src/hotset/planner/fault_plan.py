@@ -22,6 +22,8 @@ Kind = Literal[
     "flipped bit",
     "clock drift",
 ]
+#: Drawn more often: outcomes and words that are lost have the most ways to go wrong.
+_LIKELIER: tuple[Kind, ...] = ("engine mute", "engine mute", "bad network", "partition")
 #: How bad each is at least and at most, where there is a measure.
 _SIZES: dict[Kind, tuple[float, float]] = {
     "engine mute": (0.3, 0.9),
@@ -55,7 +57,7 @@ def draw_plan(rng: random.Random, nodes: Nodes, *, until_s: float, every_s: floa
         every_s: Mean seconds between two.
     """
     faults, at_s = list[Fault](), 0.0
-    kinds: tuple[Kind, ...] = get_args(Kind)
+    kinds: tuple[Kind, ...] = (*get_args(Kind), *_LIKELIER)
     while (at_s := at_s + rng.expovariate(1 / every_s)) < until_s:
         kind = rng.choice(kinds)
         lasts_s = min(8.0, 0.3 + rng.expovariate(0.5))

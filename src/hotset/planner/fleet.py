@@ -2,6 +2,7 @@
 
 import random
 
+from hotset.core.ids import WorkerId
 from hotset.planner.client_rules import ClientRules
 from hotset.planner.clients import Clients
 from hotset.planner.effect_runner import WorkerShape
@@ -12,6 +13,7 @@ from hotset.planner.rules import demand
 from hotset.planner.virtual_agent import VirtualAgent
 from hotset.planner.virtual_control import VirtualControl
 from hotset.planner.virtual_gateway import VirtualGateway
+from hotset.planner.virtual_homes import VirtualHomes
 from hotset.sim.clocks import SkewedClock
 from hotset.sim.faults import Plan
 from hotset.sim.network import Network, Quality
@@ -43,7 +45,8 @@ class Fleet:
         agents = tuple(f"agent-{index}" for index in range(rng.randint(2, 3)))
         gateways = tuple(f"gateway-{index}" for index in range(rng.randint(1, 2)))
         self.nodes = Nodes(agents, gateways, CONTROL)
-        shapes = [_draw_shape(rng) for _ in agents]
+        # The first takes every rank.
+        shapes = [_draw_shape(rng, 64 if index == 0 else rng.choice((16, 64))) for index in range(len(agents))]
         self.installation = draw_installation(rng, min(shape.num_slots for shape in shapes))
         truth = self.installation.truth
         self.rules = ClientRules(self.world, truth, withdrawn_within_s=_SNAPSHOT_AGE_MAX_S / _RATE_MIN + _SLACK_S)
@@ -56,6 +59,7 @@ class Fleet:
             self.network,
             CONTROL,
             self.installation,
+            homes=VirtualHomes(self.world, {WorkerId(a): s for a, s in zip(agents, shapes, strict=True)}),
             holders=(*agents, *gateways),
             act_every_s=rng.uniform(0.2, 3.0),
         )
@@ -143,8 +147,9 @@ def _is_at_rest(agent: VirtualAgent) -> bool:
     return life.in_engine() == frozenset(life.engine.loaded)
 
 
-def _draw_shape(rng: random.Random) -> WorkerShape:
+def _draw_shape(rng: random.Random, rank_class: int) -> WorkerShape:
     return WorkerShape(
+        rank_class=rank_class,
         num_slots=rng.randint(2, 6),
         sequences_max=rng.choice((1, 2, 4, 8)),
         waiting_max=rng.choice((8, 64)),

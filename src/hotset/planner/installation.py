@@ -58,6 +58,8 @@ class Installation:
     versions: dict[AdapterId, list[VersionRecord]] = field(default_factory=dict[AdapterId, list[VersionRecord]])
     #: Versions that may be served, by engine name.
     serving: dict[EngineName, VersionRecord] = field(default_factory=dict[EngineName, VersionRecord])
+    #: No loads and no evictions.
+    is_frozen: bool = False
 
     def publish(self, adapter: AdapterId, rank: int, *, is_forged: bool = False) -> VersionRecord:
         """Add the adapter's next version, approved by the reviewer or by somebody who is none."""
@@ -86,6 +88,7 @@ class Installation:
             quotas={tenant.name: tenant.quota for tenant in self.tenants.values()},
             aliases=entries,
             versions=dict(self.serving),
+            is_frozen=self.is_frozen,
         )
 
     def _alias(self, alias: Alias, adapter: AdapterId | None) -> AliasEntry:

@@ -7,6 +7,7 @@ holder's epoch.
 
 from dataclasses import dataclass
 
+from hotset.core.fleet import Heartbeat
 from hotset.core.ids import EngineName, RequestId
 from hotset.core.ports import Lane, Withdrawal, Work
 from hotset.core.snapshot import RoutingSnapshot
@@ -101,16 +102,16 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """Agent to gateways, again and again."""
+class Beat:
+    """Agent to gateways and control, again and again."""
 
-    is_serving: bool
-    hot: frozenset[EngineName]
-    warm: frozenset[EngineName]
-    num_requests: int
+    heartbeat: Heartbeat
 
     def __str__(self) -> str:
-        return f"{'serves' if self.is_serving else 'down'}, {len(self.hot)} hot, {self.num_requests} requests"
+        beat = self.heartbeat
+        ready = "serves" if beat.is_ready else "down"
+        num = f"{len(beat.resident)} hot, {beat.num_running} run, {beat.num_waiting} wait"
+        return f"{beat.fence}.{beat.number} {ready}, {num}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from hotset.core.ids import EngineName, RequestId, TenantId
-from hotset.dispatch.dispatcher import Arrived, Dispatcher
+from hotset.dispatch.dispatcher import Arrived, Dispatcher, Frozen
 from hotset.planner.truth import Truth
 from hotset.residency.events import (
     Dispatch,
@@ -91,7 +91,7 @@ class EngineRules:
 
     def after(
         self,
-        event: Arrived | Event,
+        event: Arrived | Frozen | Event,
         effects: Sequence[Effect],
         dispatcher: Dispatcher,
         held: Counter[TenantId],
@@ -121,7 +121,7 @@ class EngineRules:
         demand(not late, "I11", f"requests wait at {self._subject} for {late}, withdrawn here")
 
     def _reserves_stand(
-        self, event: Arrived | Event, dispatcher: Dispatcher, held: Counter[TenantId], asking: TenantId | None
+        self, event: Arrived | Frozen | Event, dispatcher: Dispatcher, held: Counter[TenantId], asking: TenantId | None
     ) -> None:
         accounts, now = dispatcher.residency.accounts, self.before(dispatcher)
         demand(accounts.num_reserved <= self.num_slots, "I5", f"{accounts.num_reserved} slots are reserved")
@@ -137,7 +137,7 @@ class EngineRules:
             demand(now[tenant] >= least, "I5", f"{tenant} holds {now[tenant]} of {least} at {self._subject}")
 
     def _first_waiters_are_served(
-        self, event: Arrived | Event, effects: Sequence[Effect], dispatcher: Dispatcher
+        self, event: Arrived | Frozen | Event, effects: Sequence[Effect], dispatcher: Dispatcher
     ) -> None:
         unserved, leases = self._unserved, dispatcher.residency.state.leases
         match event:

@@ -64,6 +64,6 @@ def cut_plan(verdict: Verdict, num_events: int) -> Plan:
 
 
 def _rule_of(error: AssertionError) -> str:
-    """Return the rule that an assertion names, such as ``I3``; the production code's own name theirs first, too."""
+    """Return the rule that an assertion names, such as ``I3``; production's own totals that disagree name none."""
     word = str(error).partition(":")[0]
-    return word if word[:1] == "I" and word[1:].isdigit() else "assertion"
+    return word if word[:1] == "I" and word[1:].isdigit() else "invariant"

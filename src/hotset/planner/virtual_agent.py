@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from hotset.core.errors import EngineUnavailableError, ModelNotFoundError
-from hotset.core.ids import Digest, EngineName, RequestId, engine_name
+from hotset.core.fleet import Heartbeat
+from hotset.core.ids import Digest, EngineName, RequestId, WorkerId, engine_name
 from hotset.core.ports import Lane
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.core.versions import VersionRecord
@@ -18,11 +19,11 @@ from hotset.planner.protocol import (
     Abort,
     Accepted,
     Alive,
+    Beat,
     Holds,
     Piece,
     Published,
     Refused,
-    Report,
     StaleRoute,
     Stamp,
     Submit,
@@ -85,6 +86,8 @@ class VirtualAgent:
         self.shape, self._truth = shape, truth
         self.store = VirtualStore(truth, reviewer_keys, shape.calibration)
         self.life: VirtualLife | None = None
+        #: Grows with every start; of two agents with one identity the higher one counts.
+        self._fence = 0
         self._timers: list[Timer] = []
         self.is_up = False
         self.start()
@@ -94,6 +97,8 @@ class VirtualAgent:
     def start(self) -> None:
         """Begin with nothing but the identity: no snapshot, no files, no engine."""
         self.is_up = True
+        self._fence += 1
+        self._num_beats = 0
         self._snapshot = RoutingSnapshot()
         self._records: dict[EngineName, VersionRecord] = {}
         self._held: dict[RequestId, _Held] = {}
@@ -140,7 +145,7 @@ class VirtualAgent:
             store=self.store,
             truth=self._truth,
         )
-        self.life.permit(self._records, self._snapshot.quotas)
+        self._permit(self.life)
 
     def life_ended(self) -> None:
         """Start another engine after a pause."""
@@ -244,17 +249,22 @@ class VirtualAgent:
             self._snapshot = snapshot
             self._records = {name: r for name, r in snapshot.versions.items() if r.base == self._base}
             if self.life is not None:
-                self.life.permit(self._records, snapshot.quotas)
+                self._permit(self.life)
+
+    def _permit(self, life: VirtualLife) -> None:
+        life.permit(self._records, self._snapshot.quotas, is_frozen=self._snapshot.is_frozen)
 
     # --- what it says again and again ------------------------------------------------------------------
 
     def _report(self) -> None:
-        life = self.life
-        hot = frozenset[EngineName]() if life is None else frozenset(life.hot())
-        warm = frozenset[EngineName]() if life is None else frozenset(life.residency.state.warm)
-        report = Report(life is not None, hot, warm, len(self._held))
-        for gateway in self._gateways:
-            self._network.send(self.address, gateway, report)
+        self._num_beats += 1
+        worker = WorkerId(self.address)
+        if self.life is None:
+            heartbeat = Heartbeat(worker=worker, fence=self._fence, number=self._num_beats)
+        else:
+            heartbeat = self.life.heartbeat(worker, self._fence, self._num_beats, self.epoch)
+        for listener in (*self._gateways, self._control):
+            self._network.send(self.address, listener, Beat(heartbeat))
         self._network.send(self.address, self._control, Holds(self.epoch, self.clock.monotonic_s()))
         self._drop_silent_readers()
         self._later(REPORT_EVERY_S, f"{self.address} reports", self._report)

@@ -2,16 +2,19 @@
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 from hotset.core.ids import engine_name
 from hotset.core.ports import Withdrawal
 from hotset.core.quotas import Quota
 from hotset.planner.installation import BASE_ALIAS, Installation, Tenant, key_of
-from hotset.planner.protocol import Holds, Published
+from hotset.planner.protocol import Beat, Holds, Published
+from hotset.planner.virtual_homes import VirtualHomes
 from hotset.sim.network import Address, Network
 from hotset.sim.world import World
 
 _VERSIONS_MAX = 2
+_PLAN_EVERY_S = 0.5
 #: Of the holders; the others ask before long, so that epochs differ for a while.
 _TOLD_AT_ONCE_SHARE = 0.5
 
@@ -26,11 +29,12 @@ class VirtualControl:
         address: Address,
         installation: Installation,
         *,
+        homes: VirtualHomes,
         holders: tuple[Address, ...],
         act_every_s: float,
     ) -> None:
         self._world, self._network, self.address = world, network, address
-        self._installation, self._holders = installation, holders
+        self._installation, self._holders, self._homes = installation, holders, homes
         self._rng: random.Random = world.randomness("operators")
         self._act_every_s = act_every_s
         self._num_keys = 1
@@ -40,10 +44,12 @@ class VirtualControl:
         self.start()
         self._publish()
         self._act_later()
+        self._plan_homes()
 
     def start(self) -> None:
         """Answer again."""
         self._is_up = True
+        self._homes.resume()
         self._network.attach(self.address, self._receive)
 
     def crash(self) -> None:
@@ -57,8 +63,13 @@ class VirtualControl:
         return self._epoch
 
     def _receive(self, source: Address, message: object) -> None:
-        assert isinstance(message, Holds), f"{self.address} does not know {message}"
-        self._send(source, message.asked_at_s)
+        match message:
+            case Beat(heartbeat):
+                self._homes.heard(heartbeat)
+            case Holds(_, asked_at_s):
+                self._send(source, asked_at_s)
+            case _:
+                raise AssertionError(f"{self.address} does not know {message}")
 
     def _send(self, holder: Address, asked_at_s: float | None) -> None:
         truth = self._installation.truth
@@ -68,12 +79,21 @@ class VirtualControl:
     def _publish(self, cut: Withdrawal | None = None) -> None:
         self._epoch += 1
         truth = self._installation.truth
-        truth.published[self._epoch] = (self._world.now_s, self._installation.snapshot(self._epoch))
+        snapshot = self._installation.snapshot(self._epoch)
+        snapshot = replace(snapshot, workers=self._homes.workers, homes=self._homes.homes)
+        truth.published[self._epoch] = (self._world.now_s, snapshot)
         if cut is not None:
             truth.cuts.append((self._epoch, cut))
         for holder in self._holders:
             if self._rng.random() < _TOLD_AT_ONCE_SHARE:
                 self._send(holder, None)
+
+    def _plan_homes(self) -> None:
+        """Let homes follow the load, and publish them where they changed."""
+        if self._is_up and self._homes.plan(self._installation.serving):
+            self._world.log.note(f"homes of {len(self._homes.homes)} versions on {len(self._homes.workers)} workers")
+            self._publish()
+        self._world.after(_PLAN_EVERY_S, "control plans homes", self._plan_homes)
 
     # --- what operators do -----------------------------------------------------------------------------
 
@@ -90,9 +110,11 @@ class VirtualControl:
             self._withdraw_version,
             self._withdraw_version,
             self._change_quota,
+            self._freeze,
         ]
         act, is_cut = self._rng.choice(acts), self._rng.random() < 0.4
         if self._is_up and not self.is_quiet:
+            self._installation.is_frozen = False  # never for longer than until the next act
             withdrawal = act()
             self._world.log.note(f"{act.__name__.strip('_')}{', cut' if is_cut and withdrawal else ''}: {withdrawal}")
             self._publish(withdrawal if is_cut else None)
@@ -150,3 +172,6 @@ class VirtualControl:
         reserve = self._rng.choice((0, 0, 1, 1, 2))
         limit = self._rng.choice((None, None, max(1, reserve), reserve + 2))
         tenant.quota = Quota(reserve, limit, self._rng.choice((None, None, 5.0, 60.0)))
+
+    def _freeze(self) -> None:
+        self._installation.is_frozen = True

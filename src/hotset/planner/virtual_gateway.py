@@ -16,7 +16,8 @@ from hotset.core.errors import (
     RevokedError,
     UnauthenticatedError,
 )
-from hotset.core.ids import EngineName, RequestId, engine_name
+from hotset.core.fleet import Heartbeat
+from hotset.core.ids import RequestId, WorkerId, engine_name
 from hotset.core.messages import Generate, Sampling
 from hotset.core.ports import Withdrawal, Work
 from hotset.core.snapshot import KeyEntry, RoutingSnapshot
@@ -25,15 +26,17 @@ from hotset.planner.protocol import (
     Abort,
     Accepted,
     Alive,
+    Beat,
     Holds,
     Piece,
     Published,
     Refused,
-    Report,
     StaleRoute,
     Submit,
     Waiting,
 )
+from hotset.planner.virtual_homes import newer
+from hotset.routing.pick import PickSettings, Sight, pick
 from hotset.routing.resolve import resolve, stop_reason
 from hotset.sim.clocks import SkewedClock
 from hotset.sim.network import Address, Network
@@ -44,6 +47,7 @@ ALIVE_EVERY_S = 0.5
 #: A word to an agent that is not answered for so long is said again, or to another one.
 UNANSWERED_S = 0.4
 TRIES_MAX = 3
+_PICK = PickSettings(fresh_s=1.0, lost_after_s=3.0)
 #: A request that waits at an agent and hears nothing for so long is given up; longer than any agent lets it wait.
 WAITING_S = 10.0
 #: A running answer that brings nothing for so long is given up.
@@ -85,7 +89,8 @@ class VirtualGateway:
         self._snapshot = RoutingSnapshot()
         #: When the snapshot was asked for that control said last is the newest; own clock.
         self._fresh_at_s = -self._snapshot_age_max_s
-        self._reports: dict[Address, Report] = {}
+        #: The newest heartbeat of each worker, and when it came; own clock.
+        self._beats: dict[WorkerId, tuple[Heartbeat, float]] = {}
         self._exchanges: dict[RequestId, Exchange] = {}
         #: Words sent to each agent.
         self._counts = dict.fromkeys(self._agents, 0)
@@ -157,24 +162,30 @@ class VirtualGateway:
     # --- agents ----------------------------------------------------------------------------------------
 
     def _submit(self, exchange: Exchange) -> None:
-        """Hand a request to the agent that suits it best, of those that were not tried."""
-        name = engine_name(exchange.bound.route)
-        left = [agent for agent in self._agents if agent not in exchange.tried]
+        """Hand a request to the worker that suits it best, of those that were not tried."""
+        picked = pick(self._snapshot, exchange.key.tenant, exchange.bound.route, self._sights(), _PICK)
+        left = [worker for worker in picked if worker not in exchange.tried]
         if not left:
             self._fail(exchange, EngineUnavailableError())
             return
-        exchange.agent = min(left, key=lambda agent: self._order(agent, name))
+        exchange.agent = left[0]
         exchange.tried.append(exchange.agent)
         exchange.num_tries = 0
+        exchange.submitted_at_s = self.clock.monotonic_s()
         self._counts[exchange.agent] += 1
         exchange.count = self._counts[exchange.agent]
         self._send_submit(exchange)
 
-    def _order(self, agent: Address, name: EngineName | None) -> tuple[bool, bool, bool, int, Address]:
-        report = self._reports.get(agent)
-        if report is None:
-            return True, True, True, 0, agent
-        return not report.is_serving, name not in report.hot, name not in report.warm, report.num_requests, agent
+    def _sights(self) -> dict[WorkerId, Sight]:
+        """Return what is known of each worker."""
+        now_s = self.clock.monotonic_s()
+        return {
+            worker: Sight(heartbeat, now_s - at_s, self._num_sent(worker, at_s))
+            for worker, (heartbeat, at_s) in self._beats.items()
+        }
+
+    def _num_sent(self, worker: WorkerId, since_s: float) -> int:
+        return sum(each.agent == worker and each.submitted_at_s >= since_s for each in self._exchanges.values())
 
     def _send_submit(self, exchange: Exchange) -> None:
         """Say it, again where nothing came back, and at last to another agent."""
@@ -208,8 +219,10 @@ class VirtualGateway:
         match message:
             case Published():
                 self._take_snapshot(message)
-            case Report():
-                self._reports[source] = message
+            case Beat(heartbeat):
+                last = self._beats.get(heartbeat.worker)
+                if newer(heartbeat, None if last is None else last[0]):
+                    self._beats[heartbeat.worker] = heartbeat, self.clock.monotonic_s()
             case Waiting() | Accepted() | Refused() | StaleRoute() | Piece():
                 exchange = self._exchanges.get(message.request)
                 if exchange is not None and exchange.agent == source:  # else another agent is to serve it by now

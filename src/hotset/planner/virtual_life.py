@@ -4,6 +4,7 @@ Every decision is the dispatcher's; `effect_runner` carries out what it asks of 
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -19,11 +20,12 @@ from hotset.core.errors import (
     SlotsFullError,
     TooManyRequestsError,
 )
-from hotset.core.ids import EngineName, RequestId, TenantId
+from hotset.core.fleet import Heartbeat
+from hotset.core.ids import EngineName, RequestId, TenantId, WorkerId
 from hotset.core.ports import Lane, Work
 from hotset.core.quotas import Quota
 from hotset.core.versions import VersionRecord
-from hotset.dispatch.dispatcher import Arrived, Dispatcher
+from hotset.dispatch.dispatcher import Arrived, Dispatcher, Frozen
 from hotset.planner.effect_runner import EffectRunner, WorkerShape, num_bytes
 from hotset.planner.protocol import Stamp
 from hotset.planner.rules import EngineRules, demand
@@ -129,10 +131,17 @@ class VirtualLife:
 
     # --- what the agent asks ---------------------------------------------------------------------------
 
-    def permit(self, records: Mapping[EngineName, VersionRecord], quotas: Mapping[TenantId, Quota]) -> None:
-        """Serve these versions from now on, and no others, under these quotas."""
+    def permit(
+        self,
+        records: Mapping[EngineName, VersionRecord],
+        quotas: Mapping[TenantId, Quota],
+        *,
+        is_frozen: bool = False,
+    ) -> None:
+        """Serve these versions from now on, and no others, under these quotas; frozen, load and evict none of them."""
         self._effects.records = records
         self.dispatcher.outlook.sizes = {name: num_bytes(record) for name, record in records.items()}
+        self._tell(Frozen(is_frozen))
         self._tell(Quotas(quotas))
         self._tell(Permitted(frozenset(records)))
         waiting = (each.name for each in self._requests.values() if each.timer is not None)
@@ -166,10 +175,26 @@ class VirtualLife:
         """Requests that wait or run here."""
         return len(self._requests)
 
-    def hot(self) -> list[EngineName]:
-        """Return the versions that take requests."""
-        slots = self._residency.state.slots
-        return [slot.name for slot in slots if slot.state is SlotState.HOT and slot.name is not None]
+    def heartbeat(self, worker: WorkerId, fence: int, number: int, epoch: int) -> Heartbeat:
+        """Say how the worker is at this moment."""
+        slots, warm = self._residency.state.slots, self._residency.state.warm
+        resident = tuple(slot.name for slot in slots if slot.state is SlotState.HOT and slot.name is not None)
+        waiting = [entry for entry in self._requests.values() if entry.timer is not None]
+        names = Counter(entry.name for entry in self._requests.values() if entry.name is not None)
+        return Heartbeat(
+            worker=worker,
+            fence=fence,
+            number=number,
+            snapshot_epoch=epoch,
+            is_ready=True,
+            num_free_slots=sum(slot.state is SlotState.EMPTY for slot in slots),
+            resident=resident,
+            loading=tuple(slot.name for slot in slots if slot.state is SlotState.LOADING and slot.name is not None),
+            warm=tuple(name for name in warm if name not in resident),
+            num_running=len(self._requests) - len(waiting),
+            num_waiting=len(waiting),
+            in_flight=dict(names),
+        )
 
     def in_engine(self) -> frozenset[EngineName]:
         """Return the versions that the policy believes to be in the engine."""
@@ -230,7 +255,7 @@ class VirtualLife:
 
     # --- residency -------------------------------------------------------------------------------------
 
-    def _tell(self, event: Arrived | Event, asking: TenantId | None = None) -> None:
+    def _tell(self, event: Arrived | Frozen | Event, asking: TenantId | None = None) -> None:
         if isinstance(event, Arrived):
             asking = event.tenant
         held = self.rules.before(self.dispatcher)

@@ -21,6 +21,7 @@ import httpx
 
 from hotset.cli.client import AdminClient, unix_client
 from hotset.cli.running import Addresses, read_addresses_at
+from hotset.core.errors import ServerUnreachableError
 from hotset.storage.state_folder import StateFolder
 from tests.support.adapters import BASE_NAME
 from tests.support.server import BASE, TenantInPlace, add_tenant, write_config, write_world
@@ -137,8 +138,11 @@ class Fleet:
 
     def num_linked_workers(self) -> int:
         """Workers that have a fence, by control's account."""
-        with self.admin() as admin:
-            holders = admin.get("/holders")["holders"]
+        try:
+            with self.admin() as admin:
+                holders = admin.get("/holders")["holders"]
+        except ServerUnreachableError:  # control is about to begin
+            return 0
         return sum(holder["role"] == "worker" and holder["fence"] > 0 for holder in holders)
 
     def said(self) -> str:

@@ -158,3 +158,4 @@ class Control:
         self.add_holder(holders)
         self.add_cutter(holders)
         self.add_viewer(holders)
+        self.usage.books.append(holders.usage)

@@ -11,7 +11,16 @@ from hotset.control.holders import Holders, Session
 from hotset.core.errors import HotsetError, InvalidRequestError
 from hotset.core.fleet import WorkerFacts
 from hotset.links.address import Address, TlsFiles, listen, listening_address
-from hotset.links.holder_messages import Applied, BeatNow, FactsNow, Register, Registered, Rejected, ToControl
+from hotset.links.holder_messages import (
+    Applied,
+    BeatNow,
+    FactsNow,
+    Register,
+    Registered,
+    Rejected,
+    ToControl,
+    UsageNow,
+)
 from hotset.links.link import Link
 from hotset.links.peers import Peer, check_peer
 from hotset.links.worker_messages import PROTOCOL
@@ -96,6 +105,8 @@ class _Visitor:
                     self._start(self._take_facts(session, facts))
             case BeatNow():
                 self._door.holders.heard(session, message)
+            case UsageNow(usages):
+                self._door.holders.usage.put_back(usages)
 
     async def _register(self, register: Register) -> None:
         link = self._link

@@ -18,6 +18,7 @@ from hotset.core.fleet import Heartbeat, WorkerFacts
 from hotset.core.ports import Withdrawal
 from hotset.core.residency_report import WorkerReport
 from hotset.core.snapshot import RoutingSnapshot
+from hotset.core.usage import UsageSums
 from hotset.links.holder_messages import BeatNow, Cut, Fence, Register
 from hotset.links.link import Link
 from hotset.links.peers import Peer
@@ -100,6 +101,8 @@ class Holders:
         self._on_conflict = on_conflict
         self._snapshot = RoutingSnapshot()
         self._sessions: dict[Peer, Session] = {}
+        #: What tenants used at the gateways, until whoever keeps it takes it away.
+        self.usage = UsageSums()
         #: Those that were refused and told of.
         self._told: set[tuple[Peer, str]] = set()
 
@@ -121,7 +124,8 @@ class Holders:
 
     def view_residency(self) -> Sequence[WorkerReport]:
         """Return what each worker last said of its slots."""
-        return [session.report for session in self._sessions.values() if session.report is not None]
+        ordered = sorted(self._sessions.values(), key=lambda session: session.peer.name)
+        return [session.report for session in ordered if session.report is not None]
 
     def views(self) -> list[HolderView]:
         """Return every holder that is there, by role and name."""

@@ -5,10 +5,11 @@ import asyncio
 from hotset.core.clock import Clock
 from hotset.core.ports import Withdrawal
 from hotset.core.snapshot import RoutingSnapshot
+from hotset.core.usage import UsageSums
 from hotset.gateway.app import TenantApp
 from hotset.gateway.workers import RemoteWorkers
 from hotset.links.control_link import ControlLink
-from hotset.links.holder_messages import Register
+from hotset.links.holder_messages import Register, UsageNow
 from hotset.links.peers import Peer
 from hotset.links.worker_messages import PROTOCOL
 from hotset.storage.kept_snapshot import KeptSnapshot, SnapshotKeeper
@@ -25,6 +26,7 @@ class GatewayMember:
         app: TenantApp,
         workers: RemoteWorkers,
         kept: KeptSnapshot,
+        usage: UsageSums,
         *,
         instance: str,
         snapshot_age_max_s: float,
@@ -37,6 +39,7 @@ class GatewayMember:
             app: Its tenant plane.
             workers: The workers it knows.
             kept: Keeps the snapshot from one start to the next.
+            usage: What tenants use here.
             instance: Of this start of the process.
             snapshot_age_max_s: For how long it serves while control is away.
             clock: Where time comes from.
@@ -46,6 +49,7 @@ class GatewayMember:
         self._workers = workers
         self._kept = kept
         self._keeper = SnapshotKeeper(kept)
+        self._usage = usage
         self._instance = instance
         self._snapshot_age_max_s = snapshot_age_max_s
         self._clock = clock
@@ -70,11 +74,17 @@ class GatewayMember:
         return self._control.silence_s() + self._age_at_start_s > self._snapshot_age_max_s
 
     async def run(self) -> None:
-        """Note from time to time that control is there, until cancelled."""
+        """Note from time to time that control is there, and tell it what was used, until cancelled."""
         while True:
             await asyncio.sleep(_CONFIRM_S)
             if self._control is not None and self._control.is_registered:
+                self.tell_usage()
                 await asyncio.to_thread(self._kept.confirm, self._clock.wall_s())
+
+    def tell_usage(self) -> None:
+        """Tell control what tenants used since it was told last; without control it is kept for the next time."""
+        if self._control is not None and self._control.is_registered and (usages := self._usage.take()):
+            self._control.send(UsageNow(usages))
 
     async def leave(self) -> None:
         """Return once what is to be kept is kept."""

@@ -2,7 +2,8 @@
 
 A holder begins with `Register`; control answers `Registered`, or `Rejected` and closes. From then on control sends
 every newer snapshot: the `Records` that the holder lacks, then `Current` without them; the holder answers `Applied`.
-Gateways hear `Cut`. A worker sends `FactsNow` once its engine serves and gets a `Fence`, and `BeatNow` every second.
+Gateways hear `Cut`. A worker sends `FactsNow` once its engine serves and gets a `Fence`, and `BeatNow` every second;
+a gateway sends `UsageNow`.
 """
 
 import msgspec
@@ -12,6 +13,7 @@ from hotset.core.ids import EngineName
 from hotset.core.ports import Withdrawal
 from hotset.core.residency_report import WorkerReport
 from hotset.core.snapshot import RoutingSnapshot
+from hotset.core.usage import Usage
 from hotset.core.versions import VersionRecord
 from hotset.links.peers import Peer
 
@@ -44,6 +46,12 @@ class BeatNow(msgspec.Struct, frozen=True, array_like=True, tag="beat"):
 
     heartbeat: Heartbeat
     report: WorkerReport
+
+
+class UsageNow(msgspec.Struct, frozen=True, array_like=True, tag="usage"):
+    """What tenants used at this gateway since it last said so."""
+
+    usages: list[Usage]
 
 
 class Registered(msgspec.Struct, frozen=True, array_like=True, tag="registered"):
@@ -84,5 +92,5 @@ class Cut(msgspec.Struct, frozen=True, array_like=True, tag="cut"):
     withdrawal: Withdrawal
 
 
-ToControl = Register | Applied | FactsNow | BeatNow
+ToControl = Register | Applied | FactsNow | BeatNow | UsageNow
 FromControl = Registered | Rejected | Fence | Records | Current | Cut

@@ -283,13 +283,16 @@ class LocalAgent:
         _log.info("engine serves", extra={"base": self.base.name, "engine": facts.engine, "slots": facts.num_slots})
         effects = asyncio.create_task(life.run_effects())
         gone = asyncio.create_task(engine.wait_gone())
+        stalled = asyncio.create_task(life.stalled())
         try:
-            await asyncio.wait({effects, gone}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({effects, gone, stalled}, return_when=asyncio.FIRST_COMPLETED)
+            if stalled.done() and not stalled.cancelled():
+                _log.error("the engine runs requests and brings nothing; it is ended", extra={"base": self.base.name})
         finally:
             self._life = None
-            effects.cancel()
-            gone.cancel()
-            await asyncio.wait({effects, gone})
+            for task in (effects, gone, stalled):
+                task.cancel()
+            await asyncio.wait({effects, gone, stalled})
             await engine.stop()
             life.end()
         if not gone.cancelled() and not self._stopping:

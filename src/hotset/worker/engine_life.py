@@ -135,6 +135,8 @@ class EngineLife:
         self._cutting: set[asyncio.Task[None]] = set()
         #: Tells the dispatcher that time passed.
         self._timer: asyncio.TimerHandle | None = None
+        #: When something of any request came last, or the first of those that run was begun.
+        self._progress_at_s = clock.monotonic_s()
 
     # --- what the agent asks ---------------------------------------------------------------------------
 
@@ -193,6 +195,8 @@ class EngineLife:
             self._waiting.pop(request, None)
             self.observer.settled(request)
         waited_s = self._clock.monotonic_s() - began_s
+        if self.num_running() <= 1:
+            self._progress_at_s = self._clock.monotonic_s()
         stream = self.engine.generate(work.generate)
         ticket = LeaseTicket(stream, request, self, lane=lane, load_seconds=waited_s)
         if not ticket.has_ended:
@@ -211,6 +215,7 @@ class EngineLife:
 
     def served(self, request: RequestId, *, input_tokens: int | None = None, output_tokens: int = 0) -> None:
         """Charge the tenant for a prompt's true length, or for tokens generated."""
+        self._progress_at_s = self._clock.monotonic_s()
         self._dispatcher.queue.served(request, input_tokens=input_tokens, output_tokens=output_tokens)
 
     def first_token(self, request: RequestId) -> None:
@@ -261,6 +266,12 @@ class EngineLife:
     def num_running(self) -> int:
         """Requests that have a place in the engine."""
         return self._dispatcher.queue.num_running
+
+    async def stalled(self) -> None:
+        """Return once the engine runs requests and brings nothing of any of them for `stall_timeout_s`."""
+        limit_s = self._settings.stall_timeout_s
+        while not self.num_running() or self._clock.monotonic_s() - self._progress_at_s < limit_s:  # noqa: ASYNC110
+            await asyncio.sleep(min(1.0, limit_s / 4))
 
     async def drained(self) -> None:
         """Return once no request waits or runs."""

@@ -30,6 +30,8 @@ class WorkerSettings:
     reclaim_policy: Literal["finish", "cut"] = "finish"
     #: How long an owner waits for its slot before what runs there is cut, where the policy says so.
     reclaim_s: float = 30.0
+    #: An engine that runs requests and brings nothing of any of them for so long hangs: it is ended and started again.
+    stall_timeout_s: float = 300.0
     #: First pause before a dead engine is started again; it doubles up to the longest.
     restart_pause_min_s: float = 0.5
     #: The longest of these pauses.

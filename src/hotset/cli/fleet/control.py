@@ -73,11 +73,13 @@ class ControlServer:
         ]
         addresses = Addresses("", address_of(admin), os.getpid())
         door = await self.door.open(place.listen, place.tls, "fleet.control")
-        tasks = (asyncio.create_task(control.fleet.run()), asyncio.create_task(self._declare(told)))
+        work = (control.fleet.run(), control.usage.keep(), self._declare(told))
+        tasks = [asyncio.create_task(each) for each in work]
         async with serving(servers), in_background(*tasks):
             with addresses.written(place.folder.run / ADDRESS_FILE):
                 told.started(ControlStarted(addresses.admin_url, str(door), self._settings, opened.first_token))
                 await stop.wait()
+                await control.usage.write()
         place.folder.admin_socket.unlink(missing_ok=True)
 
     async def close(self) -> None:

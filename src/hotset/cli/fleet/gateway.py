@@ -61,6 +61,7 @@ class GatewayServer:
             self._app,
             self._workers,
             place.own.snapshot,
+            self._metrics.usage,
             instance=place.instance,
             snapshot_age_max_s=settings.gateway.snapshot_age_max_s,
             clock=clock,
@@ -87,6 +88,7 @@ class GatewayServer:
                 await stop.wait()
                 told.draining(self._app.num_in_flight)
                 await drain(self._app, settings.worker.drain_timeout_s)
+                self._member.tell_usage()
 
     async def close(self) -> None:
         """End links and log."""

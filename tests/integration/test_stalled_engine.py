@@ -1,0 +1,47 @@
+"""An engine that hangs with requests in it: it is ended, its requests fail, and the next one serves."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+from hotset.core.messages import Failed
+from tests.support.agent_world import AgentWorld, finish, text_of
+
+
+def test_an_engine_that_brings_nothing_is_ended_and_started_again(tmp_path: Path) -> None:
+    async def scenario(world: AgentWorld) -> None:
+        ticket = await world.submit("a", max_tokens=500_000)
+        await ticket.events()
+        pid = world.engines[0].pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        events = await finish(ticket)
+        assert isinstance(events[-1], Failed)
+        assert world.agent.num_leases() == 0
+        async with asyncio.timeout(30):
+            while len(world.engines) < 2 or not world.agent.is_ready():
+                await asyncio.sleep(0.05)
+        assert len(text_of(await finish(await world.submit("a"))).split()) == 5
+
+    async def body() -> None:
+        world = AgentWorld(tmp_path, stall_timeout_s=0.5)
+        world.is_as_read, world.kind = False, "instant_stepwise"
+        async with asyncio.timeout(90), world.running():
+            await scenario(world)
+
+    asyncio.run(body())
+
+
+def test_an_engine_that_works_or_rests_is_left_alone(tmp_path: Path) -> None:
+    async def body() -> None:
+        world = AgentWorld(tmp_path, stall_timeout_s=0.5)
+        world.is_as_read, world.kind = False, "instant_stepwise"
+        async with asyncio.timeout(90), world.running():
+            ticket = await world.submit("a", max_tokens=40_000)
+            assert len(text_of(await finish(ticket)).split()) == 40_000
+            await asyncio.sleep(1.2)
+            assert await world.answer("b")
+            assert len(world.engines) == 1
+
+    asyncio.run(body())

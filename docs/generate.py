@@ -51,7 +51,7 @@ used.
 METRICS_INTRO = """# Metrics and logs
 
 `GET /metrics` of the operator plane, in Prometheus' text format. Labels are bounded: what is not known in advance is
-counted as `other`; ranks are in classes ({classes}).
+counted as `other`; ranks are in classes ({classes}). What each is good for, and when to alert: `observability.md`.
 """
 
 LOGS = """## Log

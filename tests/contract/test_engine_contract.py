@@ -21,6 +21,7 @@ from hotset.core.messages import (
     Sampling,
     Score,
     Started,
+    StepFacts,
 )
 from hotset.engines.fake.engine import FakeSettings
 from hotset.engines.fake.inline import InlineEngine
@@ -164,6 +165,21 @@ async def collect(engine: Engine, request: Generate) -> list[EngineEvent]:
 
 def text_of(events: list[EngineEvent]) -> str:
     return "".join(event.text for event in events if isinstance(event, Delta))
+
+
+def test_it_tells_what_its_steps_computed(served: Served) -> None:
+    async def scenario(world: World, engine: Engine) -> None:
+        steps: list[StepFacts] = []
+        await engine.load(world.loads[A])
+        engine.watch_steps(steps.append)
+        await asyncio.gather(collect(engine, ask(None)), collect(engine, ask(A)))
+        engine.watch_steps(lambda _: None)
+        assert all(step.seconds >= 0 for step in steps)
+        assert sum(step.num_decodes for step in steps) >= 2
+        assert {step.num_adapters for step in steps} <= {0, 1}
+        assert 1 in {step.num_adapters for step in steps}
+
+    served.run(scenario)
 
 
 def test_an_answer_starts_flows_and_finishes(served: Served) -> None:

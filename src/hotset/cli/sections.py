@@ -39,6 +39,8 @@ _WORKER_BOUNDS: Bounds = {
     "effect_timeout_s": (0.1, 3600.0),
     "load_retry_s": (0.0, 3600.0),
     "engine_sequences_max": (0, 65_536),
+    "distinct_adapters_max": (0, 1024),
+    "distinct_adapters_sweep_s": (0.0, 30.0),
     "waiting_max": (2, 1_000_000),
     "loads_per_minute": (0.01, 60_000.0),
     "snapshot_wait_s": (0.0, 60.0),

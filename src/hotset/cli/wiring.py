@@ -28,6 +28,7 @@ from hotset.storage.state_folder import StateFolder
 from hotset.telemetry.metrics import Metrics
 from hotset.worker.agent import LocalAgent
 from hotset.worker.local_store import LocalStore
+from hotset.worker.sweep import Sweep
 
 
 class BaseFolders:
@@ -97,7 +98,13 @@ class AgentParts:
             clock=self.clock,
             metrics=self.metrics,
             worker=worker,
+            sweep=self._sweep(base),
         )
+
+    def _sweep(self, base: BaseVersion) -> Sweep | None:
+        seconds_max = self.settings.worker.distinct_adapters_sweep_s
+        folder = self.folder.worker / "sweeps" / base.digest.rpartition(":")[2][:32]
+        return Sweep(base, folder, self.clock, seconds_max=seconds_max) if seconds_max > 0 else None
 
 
 def make_control(settings: Settings, folder: StateFolder, clock: Clock) -> Control:

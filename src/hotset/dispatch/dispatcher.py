@@ -208,6 +208,7 @@ class Dispatcher:
                         arrived.tenant,
                         input_tokens=arrived.input_tokens,
                         num_sequences=arrived.num_sequences,
+                        adapter=arrived.name,
                     )
                 case Refuse(request):
                     self._arrivals.let_go(request)

@@ -83,7 +83,7 @@ class Outlook:
     ) -> Prediction:
         """Predict a new request's first token."""
         turn = NOTHING
-        if not self._queue.has_place(num_sequences):
+        if not self._queue.has_place(num_sequences, name):
             turn = self.times.turn(num_ahead=self._queue.num_ahead(tenant), places=max(1, self._queue.num_running))
         return self.until_hot(name, tenant, now_s) + turn + self.times.prompt.predict()
 

@@ -8,12 +8,14 @@ from collections.abc import Callable, Mapping
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from hotset.admission.profitable import profitable_adapters
 from hotset.core.base import BaseVersion
 from hotset.core.clock import Clock
 from hotset.core.errors import (
     DigestMismatchError,
     EngineUnavailableError,
     HotsetError,
+    LoadFailedError,
     ModelNotFoundError,
     ShuttingDownError,
     StaleRouteError,
@@ -33,6 +35,7 @@ from hotset.worker.heartbeats import heartbeat_of
 from hotset.worker.local_store import LocalStore
 from hotset.worker.settings import WorkerSettings
 from hotset.worker.standing import standing_of
+from hotset.worker.sweep import Sweep
 from hotset.worker.viewing import places, resident_bytes, view_worker, waits
 
 _log = logging.getLogger(__name__)
@@ -53,6 +56,7 @@ class LocalAgent:
         clock: Clock,
         metrics: Metrics,
         make_reuse: Callable[[], ReuseModel] = Reuse,
+        sweep: Sweep | None = None,
         worker: WorkerId | None = None,
     ) -> None:
         """Prepare an agent; `run` starts it.
@@ -68,10 +72,12 @@ class LocalAgent:
             clock: Where time comes from.
             metrics: Where to count.
             make_reuse: Makes what guesses when a version is asked for again, for each life of an engine.
+            sweep: Measures how many distinct adapters pay where no setting says so; None measures nothing.
             worker: As whom it is in a fleet, if it is in one.
         """
         self.base = base
         self._make_reuse = make_reuse
+        self._sweep = sweep
         self._make_engine = make_engine
         self._store = store
         self._reviewer_keys = reviewer_keys
@@ -246,8 +252,13 @@ class LocalAgent:
         await asyncio.to_thread(self._check_base)
         engine = self._make_engine()
         facts = await self._start(engine)
-        if facts is not None:
-            await self._live(engine, facts)
+        if facts is None:
+            return
+        adapters_max = await self._adapters_max(engine, facts)
+        if self._stopping:
+            await engine.stop()
+        else:
+            await self._live(engine, facts, adapters_max)
 
     async def _start(self, engine: Engine) -> EngineFacts | None:
         """Start the engine; None where the agent is stopped before it serves."""
@@ -265,7 +276,7 @@ class LocalAgent:
         await engine.stop()
         return None
 
-    async def _live(self, engine: Engine, facts: EngineFacts) -> None:
+    async def _live(self, engine: Engine, facts: EngineFacts, adapters_max: int | None) -> None:
         """Serve with one engine until it is gone."""
         life = EngineLife(
             engine,
@@ -276,6 +287,7 @@ class LocalAgent:
             clock=self._clock,
             metrics=self._metrics,
             reuse=self._make_reuse(),
+            adapters_max=adapters_max,
         )
         self._permit(life)
         self._life = life
@@ -302,6 +314,18 @@ class LocalAgent:
 
     def _permit(self, life: EngineLife) -> None:
         life.permit(self._records, self._standing.quotas, is_frozen=self._snapshot.is_frozen)
+
+    async def _adapters_max(self, engine: Engine, facts: EngineFacts) -> int | None:
+        """Return how many distinct adapters may be in the engine at a time; None sets no bound but the slots."""
+        if self._settings.distinct_adapters_max:
+            return self._settings.distinct_adapters_max
+        if self._sweep is None:
+            return None
+        try:
+            return profitable_adapters(await self._sweep.rates(engine, facts))
+        except LoadFailedError as error:
+            _log.error("distinct adapters are not measured", extra={"base": self.base.name, "reason": str(error)})
+            return None
 
     async def _pause(self, seconds: float) -> None:
         self._changed.clear()

@@ -101,6 +101,7 @@ class EngineLife:
         clock: Clock,
         metrics: Metrics,
         reuse: ReuseModel | None = None,
+        adapters_max: int | None = None,
     ) -> None:
         self.engine = engine
         self.facts = facts
@@ -120,7 +121,7 @@ class EngineLife:
         )
         #: Places in the engine.
         self.num_places = settings.engine_sequences_max or facts.num_sequences_max
-        queue = FairQueue(sequences_max=self.num_places)
+        queue = FairQueue(sequences_max=self.num_places, adapters_max=adapters_max)
         self._dispatcher = Dispatcher(self._residency, queue, waiting_max=settings.waiting_max)
         self._records: Mapping[EngineName, VersionRecord] = {}
         self._waiting: dict[RequestId, asyncio.Future[None]] = {}

@@ -18,6 +18,11 @@ class WorkerSettings:
     load_retry_s: float = 5.0
     #: Sequences kept in the engine at a time, so that the fair queue decides who is next; 0 is what the engine runs.
     engine_sequences_max: int = 0
+    #: Distinct adapters kept in the engine at a time; 0: what a sweep found to pay, or where there is none all slots.
+    distinct_adapters_max: int = 0
+    #: How long a sweep at the first start of an engine may measure how many distinct adapters pay; 0: no sweep. What it
+    #: found is kept for the next starts.
+    distinct_adapters_sweep_s: float = 0.0
     #: Requests that may wait for a slot or for a place in the engine; of one tenant at most as many as are left.
     waiting_max: int = 2048
     #: Loads that one tenant's requests may cause in a minute where its quota says nothing of it.

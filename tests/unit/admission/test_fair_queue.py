@@ -3,9 +3,11 @@
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hotset.admission.fair_queue import FairQueue
-from hotset.core.ids import RequestId, TenantId
+from hotset.core.ids import EngineName, RequestId, TenantId
 
 ACME, GLOBEX, INITECH = (TenantId(name) for name in ("acme", "globex", "initech"))
 
@@ -191,3 +193,73 @@ def test_two_tenants_that_always_wait_are_served_alike(seed: int) -> None:
         queue.check()
         assert abs(served[ACME] - served[GLOBEX]) <= bound
     assert min(served[ACME], served[GLOBEX]) > 5000
+
+
+def bounded(adapters_max: int | None = 2, sequences_max: int = 4) -> FairQueue:
+    return FairQueue(sequences_max=sequences_max, adapters_max=adapters_max)
+
+
+def wait(queue: FairQueue, *requests: str, tenant: str = "acme") -> list[str]:
+    """Let requests wait, each named by its adapter and a number (``base1`` for the bare base); return who started."""
+    for request in requests:
+        adapter = None if request.startswith("base") else EngineName(request[0])
+        queue.enter(RequestId(request), TenantId(tenant), input_tokens=1, adapter=adapter)
+    started = queue.start()
+    queue.check()
+    return list(started)
+
+
+def end(queue: FairQueue, *requests: str) -> list[str]:
+    for request in requests:
+        queue.leave(RequestId(request))
+    started = queue.start()
+    queue.check()
+    return list(started)
+
+
+def test_no_more_distinct_adapters_run_than_pay_and_those_that_are_in_go_first() -> None:
+    queue = bounded()
+    assert wait(queue, "a1", "b1", "c1", "a2", "base1") == ["a1", "b1", "a2", "base1"]
+    assert not queue.has_place(1, EngineName("d"))
+    assert end(queue, "b1") == ["c1"]
+
+
+def test_an_adapter_waits_for_one_fill_of_the_engine_at_most() -> None:
+    queue = bounded(adapters_max=1, sequences_max=3)
+    assert wait(queue, "a0", "b0", *(f"a{number}" for number in range(1, 9))) == ["a0", "a1", "a2"]
+    assert end(queue, "a0") == ["a3"]  # the third that goes before b0
+    assert end(queue, "a1") == []
+    assert end(queue, "a2") == []
+    assert end(queue, "a3") == ["b0"]
+    assert end(queue, "b0") == ["a4", "a5", "a6"]
+
+
+def test_who_waits_alone_finds_nobody_overtook_it_yet() -> None:
+    queue = bounded(adapters_max=1, sequences_max=2)
+    wait(queue, "a1", "b1", "a2", "a3", "a4")
+    end(queue, "a1")
+    end(queue, "b1")  # gave up
+    assert end(queue, "a2", "a3") == ["a4"]
+    assert wait(queue, "b2", "a5") == ["a5"]
+
+
+def test_without_a_bound_every_adapter_goes() -> None:
+    queue = bounded(None)
+    assert wait(queue, "a1", "b1", "c1", "d1") == ["a1", "b1", "c1", "d1"]
+    assert not queue.has_place(1, EngineName("a"))
+    queue.clear()
+    assert queue.has_place(1, EngineName("a"))
+    queue.check()
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcde"), st.sampled_from(["acme", "globex"])), max_size=40), st.data())
+def test_with_a_bound_everybody_is_served_in_the_end(asked: list[tuple[str, str]], choices: st.DataObject) -> None:
+    queue, running = bounded(adapters_max=2, sequences_max=3), list[str]()
+    for number, (adapter, tenant) in enumerate(asked):
+        running += wait(queue, f"{adapter}{number}", tenant=tenant)
+    num_served = 0
+    while running:
+        done = running.pop(choices.draw(st.integers(0, len(running) - 1)))
+        num_served += 1
+        running += end(queue, done)
+    assert (num_served, queue.num_waiting) == (len(asked), 0)

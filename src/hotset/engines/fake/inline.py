@@ -5,6 +5,7 @@ On a loop in virtual time it is as exact as a simulation, with the real agent ar
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 
 import msgspec
 
@@ -20,6 +21,7 @@ from hotset.core.messages import (
     Inventory,
     LoadReport,
     Score,
+    StepFacts,
 )
 from hotset.engines.fake.engine import FakeEngine, FakeSettings
 from hotset.engines.hosted import HostedStream
@@ -34,6 +36,7 @@ class InlineEngine:
         self._owed_s = 0.0
         self._engine = FakeEngine(settings, clock=clock, sleep=self._owe)
         self._streams: dict[RequestId, HostedStream] = {}
+        self._step_watcher: Callable[[StepFacts], None] = lambda _: None
         #: Events of the step under way; an aborted request's are taken out.
         self._coming: list[EngineEvent] = []
         #: Held through every step and every load: an engine does one thing at a time.
@@ -83,6 +86,10 @@ class InlineEngine:
         self._has_work.set()
         return stream
 
+    def watch_steps(self, watcher: Callable[[StepFacts], None]) -> None:
+        """Tell a watcher what each step computed."""
+        self._step_watcher = watcher
+
     async def abort(self, request_id: RequestId) -> None:
         """End a request, at once."""
         self._check_here()
@@ -119,8 +126,11 @@ class InlineEngine:
                 self._has_work.clear()
                 await self._has_work.wait()
             async with self._turn:
+                began_s = self._clock.monotonic_s()
                 self._coming = self._engine.step()
                 await self._pass_owed()
+                shape = self._engine.step_shape
+                self._step_watcher(StepFacts(self._clock.monotonic_s() - began_s, *shape))
             for event in self._coming:
                 if (stream := self._streams.get(event.request_id)) is not None:
                     stream.push(event)

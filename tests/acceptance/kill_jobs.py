@@ -19,6 +19,7 @@ from typing import Any
 
 import httpx
 
+from hotset.cli.client import AdminClient
 from hotset.core.ids import EngineName
 from hotset.engines.instant import instant_text
 from tests.support.server import ALIAS, RunningServer, TenantInPlace, bare_server, running_server, write_config
@@ -26,8 +27,9 @@ from tests.support.server import ALIAS, RunningServer, TenantInPlace, bare_serve
 _TENANTS = 3
 _TOKENS = 20
 _END_S = 180.0
+_OUTAGES = (502, 503)
 _ENDS = ("completed", "failed", "cancelled", "expired")
-_SETTINGS: dict[str, dict[str, Any]] = {
+SETTINGS: dict[str, dict[str, Any]] = {
     "engine": {"kind": "instant_stepwise", "num_slots": 2},
     "jobs": {"poll_s": 0.1, "lease_s": 1.0, "pause_min_s": 0.1, "attempts_max": 50, "per_tenant_max": 100_000},
 }
@@ -44,13 +46,14 @@ class Client:
     jobs: dict[str, str | None] = field(default_factory=dict)
     #: Job → its whole final state, as first read.
     ends: dict[str, Any] = field(default_factory=dict)
+    num_keys: int = 0
 
-    def work(self, url: str, rng: random.Random) -> None:
-        """Ask and read until the server is gone."""
+    def work(self, url: str, rng: random.Random, stopping: threading.Event) -> None:
+        """Ask and read until the server is gone, or until told to stop."""
         headers = {"authorization": f"Bearer {self.token}"}
         with httpx.Client(base_url=url, headers=headers, timeout=30) as http:
             try:
-                while True:
+                while not stopping.is_set():
                     if rng.random() < 0.5 and self.jobs:
                         self._read(http, rng.choice(list(self.jobs.values())))
                     else:
@@ -64,7 +67,8 @@ class Client:
         open_keys = [key for key, job in self.jobs.items() if job is None]
         if open_keys and rng.random() < 0.5:
             return rng.choice(open_keys)
-        key = f"key-{len(self.jobs)}"
+        key = f"key-{self.num_keys}"
+        self.num_keys += 1
         self.jobs[key] = None
         return key
 
@@ -74,16 +78,19 @@ class Client:
         if int(key.rpartition("-")[2]) % 2:
             body: dict[str, Any] = {"model": ALIAS, "input": prompt, "background": True, "max_output_tokens": _TOKENS}
             answer = http.post("/v1/responses", json=body, headers=headers)
-            assert answer.status_code == 200, answer.text
+            accepted = 200
         else:
             messages = [{"role": "user", "content": prompt}]
             body = {"model": ALIAS, "messages": messages, "max_tokens": _TOKENS}
             headers |= {"prefer": "respond-async", "hotset-first-token-budget-ms": "1"}
             answer = http.post("/v1/chat/completions", json=body, headers=headers)
-            if answer.status_code in (200, 503):
-                del self.jobs[key]  # answered at once, or refused: then it is no job
+            if answer.status_code == 200:
+                del self.jobs[key]  # answered at once: then it is no job
                 return
-            assert answer.status_code == 202, answer.text
+            accepted = 202
+        if answer.status_code in _OUTAGES:
+            return  # asked again later
+        assert answer.status_code == accepted, answer.text
         job = answer.json()["id"]
         assert self.jobs[key] in (None, job), f"{key} led to two jobs"
         self.jobs[key] = job
@@ -92,7 +99,7 @@ class Client:
         if job is None:
             return
         answer = http.get(f"/v1/jobs/{job}")
-        if answer.status_code == 503:
+        if answer.status_code in _OUTAGES:
             return
         assert answer.status_code == 200, f"{job} was accepted and is gone: {answer.text}"
         found = answer.json()
@@ -108,8 +115,9 @@ class Client:
         headers = {"authorization": f"Bearer {self.token}"}
         deadline_s = time.monotonic() + _END_S
         with httpx.Client(base_url=url, headers=headers, timeout=60) as http:
-            for key in [key for key, job in self.jobs.items() if job is None]:
-                self._ask(http, key)
+            while open_keys := [key for key, job in self.jobs.items() if job is None]:
+                assert time.monotonic() < deadline_s, f"{len(open_keys)} requests are never accepted"
+                self._ask(http, open_keys[0])
             while left := self.unread():
                 assert time.monotonic() < deadline_s, f"{len(left)} accepted jobs never ended, such as {left[0]}"
                 for job in left:
@@ -129,7 +137,7 @@ def load(server: RunningServer, clients: list[Client], rng: random.Random, secon
 
     def work(client: Client, seed: float) -> None:
         try:
-            client.work(server.url, random.Random(seed))
+            client.work(server.url, random.Random(seed), threading.Event())
         except AssertionError as error:
             errors.append(error)
 
@@ -145,11 +153,11 @@ def load(server: RunningServer, clients: list[Client], rng: random.Random, secon
         raise errors[0]
 
 
-def check(server: RunningServer, clients: list[Client]) -> Counter[str]:
+def check(admin: AdminClient, clients: list[Client]) -> Counter[str]:
     """Assert that there are just the jobs that clients know of, each completed; return how many tries they took."""
     tries: Counter[str] = Counter()
     for number, client in enumerate(clients):
-        listed = server.admin.get("/jobs", tenant=f"tenant-{number}", limit=1000)["jobs"]
+        listed = admin.get("/jobs", tenant=f"tenant-{number}", limit=1000)["jobs"]
         known = [job for job in client.jobs.values() if job is not None]
         assert len(set(known)) == len(known), "two requests led to one job"
         if len(listed) < 1000:
@@ -173,7 +181,7 @@ def run(num_kills: int, seed: int) -> None:
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="hotset-job-kills-") as folder:
         root = Path(folder)
-        engine, jobs = _SETTINGS["engine"], _SETTINGS["jobs"]
+        engine, jobs = SETTINGS["engine"], SETTINGS["jobs"]
         with running_server(root, adapters=_TENANTS, kind=engine["kind"], engine=engine, jobs=jobs) as server:
             clients = [client_of(server.tenants[f"tenant-{number}"]) for number in range(_TENANTS)]
         config = write_config(root, engine=engine, jobs=jobs)
@@ -191,7 +199,7 @@ def run(num_kills: int, seed: int) -> None:
             server.process.wait_ready()
             for client in clients:
                 client.finish(server.url)
-            tries = check(server, clients)
+            tries = check(server.admin, clients)
             print(f"tries of the jobs: {dict(sorted(tries.items()))}")
 
 

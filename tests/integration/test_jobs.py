@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 import uvloop
 
@@ -205,6 +206,31 @@ def test_a_job_that_runs_is_cancelled_in_the_engine(tmp_path: Path) -> None:
                 assert (await call(world, "GET", f"/v1/jobs/{job}")).status == 404
             await eventually(lambda: not world.agent.open_tickets)
         assert world.agent.num_aborted == 2
+
+    play(tmp_path, story)
+
+
+def test_the_stock_client_creates_reads_cancels_and_deletes_and_may_send_an_answer_back(tmp_path: Path) -> None:
+    async def story(world: PlaneWorld) -> None:
+        async with world.client() as client:
+            running = await client.responses.create(model="support", input="stall", background=True)
+            await eventually(lambda: world.agent.open_tickets)
+            assert (await client.responses.retrieve(running.id)).status == "in_progress"
+            assert (await client.responses.cancel(running.id)).status == "cancelled"
+            await client.responses.delete(running.id)
+            with pytest.raises(openai.NotFoundError):
+                await client.responses.retrieve(running.id)
+            first = await client.responses.create(model="support", input="hello", background=True)
+            await ended(world, first.id)
+            done = await client.responses.retrieve(first.id)
+            assert done.output_text == "answer of acme/support@2 1"
+            turns: Any = [{"role": "user", "content": "hello"}, *(item.model_dump() for item in done.output)]
+            turns[-1].pop("phase", None)
+            second = await client.responses.create(model="support", input=turns, background=True)
+            await ended(world, second.id)
+            messages = world.agent.works[-1].generate.messages
+            assert messages is not None
+            assert [(message.role, message.content) for message in messages][1] == ("assistant", done.output_text)
 
     play(tmp_path, story)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hotset.core.errors import EngineUnavailableError, LoadsFrozenError, ShuttingDownError
+from hotset.core.errors import EngineUnavailableError, LoadsFrozenError, StaleRouteError
 from hotset.core.fleet import WorkerState
 from hotset.core.ids import PoolName, TenantId, WorkerId
 from hotset.core.quotas import Quota
@@ -66,7 +66,7 @@ def test_an_agent_that_is_drained_finishes_what_it_has_and_takes_nothing_more(tm
         running = await world.submit("a")
         world.publish_snapshot("a", **in_fleet(state="draining"))
         for name in ("a", None):
-            with pytest.raises(ShuttingDownError):
+            with pytest.raises(EngineUnavailableError):
                 await world.submit(name)
         assert world.agent.num_leases() == 1
         await running.abort()
@@ -87,6 +87,33 @@ def test_an_agent_takes_requests_of_its_pools_tenants_only(tmp_path: Path) -> No
         assert await world.answer("a", tenant=OTHER)
         with pytest.raises(EngineUnavailableError):
             await world.submit("a")
+
+    run(tmp_path, scenario, worker="w")
+
+
+def test_a_request_resolved_before_its_tenant_went_elsewhere_is_stale(tmp_path: Path) -> None:
+    async def scenario(world: AgentWorld) -> None:
+        pools = {(TENANT, world.base.digest): PoolName("own")}
+        world.publish_snapshot("a", tenant_pools=pools, **in_fleet())
+        world.epoch -= 1  # what the gateway has
+        with pytest.raises(StaleRouteError) as stale:
+            await world.submit("a")
+        assert stale.value.epoch == world.epoch + 1
+
+    run(tmp_path, scenario, worker="w")
+
+
+def test_a_request_of_a_tenant_that_is_just_coming_waits_for_the_snapshot_that_says_so(tmp_path: Path) -> None:
+    async def scenario(world: AgentWorld) -> None:
+        pools = {(TENANT, world.base.digest): PoolName("own")}
+        world.publish_snapshot("a", tenant_pools=pools, **in_fleet())
+        world.epoch += 1
+        early = asyncio.create_task(world.submit("a"))
+        await asyncio.sleep(0)
+        assert not early.done()
+        world.epoch -= 1
+        world.publish_snapshot("a", **in_fleet())
+        await (await early).abort()
 
     run(tmp_path, scenario, worker="w")
 

@@ -107,15 +107,18 @@ class LocalAgent:
         life = self._life
         if life is None or work.route.base != self.base.digest:
             raise EngineUnavailableError
-        self._standing.check_takes(self._snapshot, work.tenant)
         name = engine_name(work.route)
-        if name is not None and name not in self._records:
+        if not self._is_ours(work, name):
             await self._catch_up(work.epoch)
-            if name not in self._records:
-                raise self._missing(work.epoch)
+            if not self._is_ours(work, name):
+                raise self._not_ours(work)
             if self._life is not life:
                 raise EngineUnavailableError
         return await life.submit(work, name)
+
+    def _is_ours(self, work: Work, name: EngineName | None) -> bool:
+        """Whether the snapshot has the work's version, and has this worker serve its tenant."""
+        return self._standing.takes(self._snapshot, work.tenant) and (name is None or name in self._records)
 
     async def _catch_up(self, epoch: int) -> None:
         """Return once a snapshot of at least this epoch is applied; a gateway may have it a moment earlier."""
@@ -125,12 +128,14 @@ class LocalAgent:
                     self._applied.clear()
                     await self._applied.wait()
 
-    def _missing(self, epoch: int) -> HotsetError:
-        """Return why a version that the snapshot lacks is not served."""
-        if epoch < self._snapshot.epoch:
+    def _not_ours(self, work: Work) -> HotsetError:
+        """Return why work that the snapshot does not send here is not done."""
+        if work.epoch < self._snapshot.epoch:
             return StaleRouteError(epoch=self._snapshot.epoch)
-        if epoch > self._snapshot.epoch:
+        if work.epoch > self._snapshot.epoch:
             return EngineUnavailableError("The worker waits for a newer snapshot.")
+        if not self._standing.takes(self._snapshot, work.tenant):
+            return EngineUnavailableError()
         return ModelNotFoundError()
 
     def is_ready(self) -> bool:

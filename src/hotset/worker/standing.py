@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hotset.core.errors import EngineUnavailableError, ShuttingDownError
 from hotset.core.ids import Digest, PoolName, TenantId, WorkerId
 from hotset.core.quotas import Quota
 from hotset.core.snapshot import RoutingSnapshot
@@ -20,19 +19,10 @@ class Standing:
     #: Of the tenants that it serves: only their reserves take slots here.
     quotas: Mapping[TenantId, Quota]
 
-    def check_takes(self, snapshot: RoutingSnapshot, tenant: TenantId) -> None:
-        """Pass if a request of this tenant may come.
-
-        A gateway that has the same snapshot sends none that may not; one whose snapshot is older tries elsewhere.
-
-        Raises:
-            ShuttingDownError: the worker is draining.
-            EngineUnavailableError: it serves another pool.
-        """
-        if self.is_draining:
-            raise ShuttingDownError("This worker is being drained.")
-        if self.pool is not None and snapshot.pool_of(tenant, self.base) != self.pool:
-            raise EngineUnavailableError
+    def takes(self, snapshot: RoutingSnapshot, tenant: TenantId) -> bool:
+        """Whether a request of this tenant may come; a gateway that has the same snapshot sends no other."""
+        is_ours = self.pool is None or snapshot.pool_of(tenant, self.base) == self.pool
+        return is_ours and not self.is_draining
 
 
 def standing_of(snapshot: RoutingSnapshot, worker: WorkerId | None, base: Digest) -> Standing:

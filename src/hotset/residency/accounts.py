@@ -80,6 +80,8 @@ class Accounts:
 
     def seconds_to_next_load(self, tenant: TenantId, now_s: float) -> float:
         """Return how long a tenant has to wait before it may cause another load; 0 where it may now."""
+        if tenant not in self._churn:
+            return 0.0
         missing = 1.0 - self.loads_left(tenant, now_s)
         return missing * _MINUTE_S / self.share(tenant).loads_per_minute if missing > 0 else 0.0
 

@@ -61,6 +61,8 @@ def decide(state: State, accounts: Accounts, stall: StallBudget, requested: Requ
 
 def stall_wait_s(state: State, accounts: Accounts, stall: StallBudget, tenant: TenantId, now_s: float) -> float:
     """Return how long the next load for a tenant has to wait, so that what runs is not stalled for too long."""
+    if stall.lasts(len(state.slots), now_s):
+        return 0.0
     under_way = sum(slot.state is SlotState.LOADING or slot.successor is not None for slot in state.slots)
     is_owed = num_used_up(state, tenant) < accounts.share(tenant).reserve
     return stall.seconds_to_next(now_s, num_under_way=under_way, is_owed=is_owed)

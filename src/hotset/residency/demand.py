@@ -6,6 +6,8 @@ before all that waits has had its turn.
 """
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from hotset.core.ids import EngineName, RequestId
@@ -71,11 +73,17 @@ class Demand:
 
     def log_seconds(self, name: EngineName, now_s: float) -> float:
         """Return the expected natural logarithm of the seconds until a version is needed; inf if never asked."""
-        guess = self._reuse.log_seconds
+        return self.reader()(name, now_s)
+
+    def reader(self) -> Callable[[EngineName, float], float]:
+        """Return what `log_seconds` is as long as nothing changes: the guess itself where nothing waits."""
         if not self._places:
-            return guess(name, now_s)
-        oldest = next(iter(self._places.values()))
+            return self._reuse.log_seconds
+        return partial(self._in_turn, next(iter(self._places.values())))
+
+    def _in_turn(self, oldest: _Place, name: EngineName, now_s: float) -> float:
         if (waiting := self._waiting.get(name)) is None:
-            return math.log(max(_TURN_S, now_s - oldest.since_s + math.exp(guess(name, now_s))))
+            guess_s = math.exp(self._reuse.log_seconds(name, now_s))
+            return math.log(max(_TURN_S, now_s - oldest.since_s + guess_s))
         first = next(iter(waiting.values()))
         return math.log(max(first.since_s - oldest.since_s, (first.number - oldest.number + 1) * _TURN_S))

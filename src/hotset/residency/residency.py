@@ -150,13 +150,9 @@ class Residency:
         """Return the slot that is taken of several."""
         if len(slots) == 1:
             return slots[0]
-        log_seconds = self.demand.log_seconds
-
-        def worth(slot: Slot) -> tuple[float, EngineName]:
-            name = slot.name or _NOTHING
-            return slot.log_load_s - log_seconds(name, now_s), name
-
-        return min(slots, key=worth)
+        log_seconds = self.demand.reader()
+        worths = [(slot.log_load_s - log_seconds(slot.name or _NOTHING, now_s), slot.name or "") for slot in slots]
+        return slots[worths.index(min(worths))]
 
     def decide(self, requested: Requested, now_s: float) -> Decision:
         """Return what would be done for a request now; changes nothing."""

@@ -36,6 +36,10 @@ class StallBudget:
         """Return what is in the bucket; below 0 where the last load took more than there was."""
         return min(self._most_s, self._left_s + (now_s - self._counted_at_s) * self._rate)
 
+    def lasts(self, num_loads: int, now_s: float) -> bool:
+        """Whether so many loads and another one may all begin now."""
+        return self.left_s(now_s) >= (num_loads + 1) * self._expected_s
+
     def seconds_to_next(self, now_s: float, *, num_under_way: int, is_owed: bool) -> float:
         """Return how long the next load has to wait; 0 where it may begin.
 

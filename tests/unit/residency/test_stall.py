@@ -51,6 +51,13 @@ def test_a_load_under_way_counts_as_the_last_ones_did() -> None:
     assert budget.seconds_to_next(0.0, num_under_way=2, is_owed=True) == pytest.approx(2.0)
 
 
+def test_it_lasts_for_some_loads_where_none_of_them_would_have_to_wait() -> None:
+    budget = StallBudget(100.0)
+    budget.spent(0.2, 0.0)
+    assert budget.lasts(3, 0.0)
+    assert not budget.lasts(4, 0.0)
+
+
 def test_a_bucket_smaller_than_a_load_still_lets_borrowed_ones_begin() -> None:
     budget = StallBudget(10.0)  # 0.1 s at most
     budget.spent(5.0, 0.0)

@@ -69,6 +69,10 @@ class Accounts:
         """Return what a tenant is owed and may hold."""
         return self._shares.get(tenant, self._default)
 
+    def reserve(self, tenant: TenantId) -> int:
+        """Return what a tenant is owed."""
+        return self._shares.get(tenant, self._default).reserve
+
     @property
     def num_reserved(self) -> int:
         """Slots owed to all tenants together; never above the usable ones."""

@@ -10,6 +10,7 @@ ServeGen found them (arXiv 2505.09999), knowing the true law wins little more.
 import math
 from array import array
 from dataclasses import dataclass, field
+from math import frexp
 from typing import Protocol
 
 from hotset.core.ids import EngineName
@@ -121,7 +122,9 @@ class Reuse:
         if use is None:
             return math.inf
         age_s = now_s - use.asked_at_s
-        index, own, everybody = _bin(age_s), use.gaps, self._all
+        # `_bin`, in line: this is read for every slot.
+        index = min(_NUM_BINS - 1, frexp(age_s / _SHORTEST_S)[1] - 1) if age_s > _SHORTEST_S else 0
+        own, everybody = use.gaps, self._all
         shared = own.last * _PRIOR_WEIGHT / everybody.sums[0]
         weight = own.sums[index] + shared * everybody.sums[index]
         return (own.log_sums[index] + shared * everybody.log_sums[index]) / weight + age_s * _TIE_BREAK_PER_S
@@ -130,4 +133,4 @@ class Reuse:
 def _bin(gap_s: float) -> int:
     if gap_s <= _SHORTEST_S:
         return 0
-    return min(_NUM_BINS - 1, math.frexp(gap_s / _SHORTEST_S)[1] - 1)
+    return min(_NUM_BINS - 1, frexp(gap_s / _SHORTEST_S)[1] - 1)

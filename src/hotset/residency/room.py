@@ -31,7 +31,7 @@ def find_room(state: State, accounts: Accounts, tenant: TenantId, *, is_impatien
         return free
 
     def excess(account: TenantId | None) -> int:
-        return 0 if account is None else state.kept.get(account, 0) - accounts.share(account).reserve
+        return 0 if account is None else state.kept.get(account, 0) - accounts.reserve(account)
 
     idle = [slot for slot in state.slots if slot.state is _HOT and not slot.num_leases]
     own = [slot for slot in idle if slot.account == tenant]

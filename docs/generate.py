@@ -201,13 +201,18 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def _commands(command: Any, name: str) -> Iterator[str]:
-    if hasattr(command, "commands"):
-        for child_name, child in command.commands.items():
-            yield from _commands(child, f"{name} {child_name}")
-        return
+    children = getattr(command, "commands", None)
+    if children is None or (command.invoke_without_command and command.name is not None and command.params):
+        yield from _command(command, name)
+    for child_name, child in (children or {}).items():
+        yield from _commands(child, f"{name} {child_name}")
+
+
+def _command(command: Any, name: str) -> Iterator[str]:
     arguments = [_argument(parameter) for parameter in command.params if parameter.param_type_name == "argument"]
     yield f"## `{' '.join([name, *arguments])}`\n"
-    yield f"{(command.help or '').splitlines()[0]}\n"
+    said = command.help if not hasattr(command, "commands") else command.callback.__doc__
+    yield f"{(said or '').splitlines()[0]}\n"
     rows = [
         (", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts)), parameter.help)
         for parameter in command.params

@@ -8,8 +8,12 @@ from pathlib import Path
 
 import httpx
 import pytest
+import yaml
 
-from tests.support.fleet import Fleet, ask, own_text, running_fleet, text_of
+from tests.support.adapters import BASE_NAME
+from tests.support.certificates import Authority
+from tests.support.fleet import Fleet, ask, free_port, own_text, running_fleet, text_of
+from tests.support.server import BASE, add_tenant, write_config, write_world
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -116,6 +120,7 @@ def test_killed_workers_and_gateways_come_back_and_lose_nobody_elses_requests(fl
         assert all(each.is_alive for each in fleet.processes.values())
 
 
+@pytest.mark.slow
 def test_without_control_traffic_loads_and_restarts_go_on(fleet: Fleet) -> None:
     control = fleet.processes["control"]
     assert all_answer(fleet, "g1")
@@ -150,6 +155,7 @@ def test_a_worker_that_is_told_to_end_finishes_what_runs(fleet: Fleet) -> None:
     fleet.until(lambda: fleet.num_linked_workers() == 3, "every worker")
 
 
+@pytest.mark.slow
 def test_a_gateway_stops_when_control_was_away_for_too_long(tmp_path: Path) -> None:
     with running_fleet(tmp_path, workers=1, gateways=1, adapters=1, gateway={"snapshot_age_max_s": 3}) as fleet:
         tenant = fleet.tenants["tenant-0"]
@@ -165,3 +171,59 @@ def test_a_gateway_stops_when_control_was_away_for_too_long(tmp_path: Path) -> N
         assert models.status_code == 503
         fleet.processes["control"].start()
         fleet.until(lambda: answers(fleet, "g1", tenant.name), "answers once control is back")
+
+
+@pytest.mark.slow
+def test_a_job_outlives_the_gateway_that_accepted_it(tmp_path: Path) -> None:
+    """I8: any gateway finishes it, once; any gateway shows it."""
+    sections = {"jobs": {"lease_s": 3}}
+    with running_fleet(tmp_path, workers=1, gateways=2, adapters=1, kind="instant_stepwise", **sections) as fleet:
+        tenant = fleet.tenants["tenant-0"]
+        headers = {"authorization": f"Bearer {tenant.token}"}
+        body = {"model": "adapter", "input": "a b c", "background": True, "max_output_tokens": 20_000}
+        accepted = httpx.post(f"{fleet.url('g1')}/v1/responses", json=body, headers=headers, timeout=60)
+        assert accepted.is_success, accepted.text
+        path = f"/v1/responses/{accepted.json()['id']}"
+        fleet.processes["g1"].kill()
+
+        def finished() -> dict[str, object] | None:
+            found = httpx.get(f"{fleet.url('g2')}{path}", headers=headers, timeout=60).json()
+            return None if found["status"] in ("queued", "in_progress") else found
+
+        found = fleet.until(finished, "the job's end")
+        assert found["status"] == "incomplete", found  # it ended at max_output_tokens
+        assert own_text(tenant, 20_000).strip() in json.dumps(found)
+
+
+@pytest.mark.slow
+def test_over_tls_every_process_shows_its_certificate(tmp_path: Path) -> None:
+    authority, stranger = Authority(tmp_path / "ca"), Authority(tmp_path / "other")
+    write_world(tmp_path, adapters=1)
+    fleet = Fleet(tmp_path / "home", write_config(tmp_path, engine={"kind": "instant"}))
+    control = f"tls://127.0.0.1:{free_port()}"
+
+    def file(role: str, name: str, signed_by: Authority, **more: str) -> tuple[str, str]:
+        tls = signed_by.issue(role, name)
+        paths = {"certificate": str(tls.certificate), "key": str(tls.key), "authority": str(authority.path)}
+        content = {**yaml.safe_load(fleet.config.read_text()), "fleet": {"control": control, **paths, **more}}
+        path = tmp_path / f"{role}-{name}-{id(signed_by)}.yaml"
+        path.write_text(yaml.safe_dump(content))
+        return "-f", str(path)
+
+    try:
+        fleet.add("control", "control", *file("control", "control", authority))
+        fleet.until(fleet.processes["control"].addresses, "control")
+        with fleet.admin() as admin:
+            admin.post("/bases", {"folder": str(tmp_path / "base"), "name": BASE, "synonyms": [BASE_NAME]})
+            tenant = add_tenant(admin, "tenant-0", tmp_path / "adapter-0")
+        fleet.tenants[tenant.name] = tenant
+        fleet.add("worker", "w1", *file("worker", "w1", authority, listen="tls://127.0.0.1:0"))
+        fleet.add("gateway", "g1", *file("gateway", "g1", authority))
+        fleet.add("gateway", "stranger", *file("gateway", "stranger", stranger))
+        fleet.add("gateway", "liar", *file("gateway", "g7", authority))
+        fleet.until(lambda: fleet.ready("g1") and all_answer(fleet, "g1"), "an answer over TLS")
+        assert sorted(holders(fleet)) == ["g1", "w1"]
+        assert not fleet.ready("stranger")
+        assert not fleet.ready("liar")
+    finally:
+        fleet.stop()

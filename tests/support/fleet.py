@@ -9,6 +9,7 @@ Tenants are those of `tests.support.server`. The engine answers canned text unle
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -145,9 +146,24 @@ class Fleet:
             return 0
         return sum(holder["role"] == "worker" and holder["fence"] > 0 for holder in holders)
 
+    def stop(self) -> None:
+        """End every process, gently."""
+        for process in self.processes.values():
+            if process.is_alive and process.popen is not None:
+                process.popen.terminate()
+        for process in self.processes.values():
+            process.stop()
+
     def said(self) -> str:
         """The last lines of every process."""
         return "\n".join(f"--- {name}\n{each.said()[-3000:]}" for name, each in self.processes.items())
+
+
+def free_port() -> int:
+    """Return a port of this machine that nobody listens on now."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return bound.getsockname()[1]
 
 
 def ask(url: str, tenant: TenantInPlace, *, max_tokens: int = 8, stream: bool = False, **more: Any) -> httpx.Response:
@@ -199,8 +215,4 @@ def running_fleet(
             fleet.until(lambda number=number: fleet.ready(f"g{number}"), f"gateway {number}")
         yield fleet
     finally:
-        for process in fleet.processes.values():
-            if process.is_alive and process.popen is not None:
-                process.popen.terminate()
-        for process in fleet.processes.values():
-            process.stop()
+        fleet.stop()

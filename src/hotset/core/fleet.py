@@ -42,7 +42,7 @@ class WorkerFacts(msgspec.Struct, frozen=True, kw_only=True):
     model_len_max: int = 0
     #: Sequences in one step of its engine.
     num_sequences_max: int = 1
-    #: Where gateways reach its agent: ``unix:PATH`` or ``https://HOST:PORT``; empty where it is in the same process.
+    #: Where gateways reach its agent: ``unix:/PATH`` or ``tls://HOST:PORT``; empty where it is in the same process.
     address: str = ""
 
 

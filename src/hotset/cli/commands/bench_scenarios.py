@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from hotset.bench import cliff, rotation
+from hotset.bench import cliff, rotation, storm
 from hotset.bench.crowd import Habits
 from hotset.bench.report import Report
 from hotset.bench.workers import EngineChoice
@@ -29,6 +29,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands to ``hotset bench``."""
     app.command("rotation")(bench_rotation)
     app.command("cliff")(bench_cliff)
+    app.command("storm")(bench_storm)
 
 
 def print_report(report: Report, *, as_json: bool) -> None:
@@ -87,6 +88,32 @@ def bench_cliff(
     if plot is not None:
         plot.write_text(picture)
     print_report(report, as_json=json)
+
+
+def bench_storm(
+    base: Base = None,
+    engine: Engine = "fake",
+    profile: Profile = "plain",
+    real_time: RealTime = False,
+    rounds: Rounds = 5,
+    seconds: Seconds = 10.0,
+    slots: Annotated[int, typer.Option(min=5, help="Slots of the engine; four are reserved.")] = 8,
+    adapters: Annotated[int, typer.Option(min=1, help="Cold adapters.")] = 200,
+    budget_ms: Annotated[int, typer.Option(min=1, help="First-token budget of who asks for one.")] = 2000,
+    clients_each: Annotated[int, typer.Option(min=1, help="Clients of each adapter where nobody has a budget.")] = 5,
+    json: Json = False,
+) -> None:
+    """Measure what becomes of many cold adapters asked for at once, with a first-token budget and without."""
+    settings = storm.Settings(
+        engine=_choice(engine, base, profile, real_time=real_time),
+        rounds=rounds,
+        seconds=seconds,
+        num_slots=slots,
+        cold_adapters=adapters,
+        budget_ms=budget_ms,
+        clients_each=clients_each,
+    )
+    print_report(storm.run(settings, warn), as_json=json)
 
 
 def _choice(engine: EngineKind, base: Path | None, profile: ProfileName, *, real_time: bool) -> EngineChoice:

@@ -25,6 +25,7 @@ from hotset.core.messages import (
 )
 from hotset.engines.fake.engine import FakeEngine, FakeSettings
 from hotset.engines.hosted import HostedStream
+from hotset.engines.step_engine import NO_STEP
 
 
 class InlineEngine:
@@ -43,6 +44,7 @@ class InlineEngine:
         self._turn = asyncio.Lock()
         self._has_work = asyncio.Event()
         self._gone = asyncio.Event()
+        self._step_watcher: Callable[[StepFacts], None] = lambda _: None
         self._stepping: asyncio.Task[None] | None = None
 
     async def start(self) -> EngineFacts:
@@ -128,6 +130,8 @@ class InlineEngine:
             async with self._turn:
                 began_s = self._clock.monotonic_s()
                 self._coming = self._engine.step()
+                if self._engine.step_shape != NO_STEP:
+                    self._step_watcher(StepFacts(self._owed_s, *self._engine.step_shape))
                 await self._pass_owed()
                 shape = self._engine.step_shape
                 self._step_watcher(StepFacts(self._clock.monotonic_s() - began_s, *shape))

@@ -1,0 +1,161 @@
+"""`hotset bench storm`: many cold adapters asked for at once, with a first-token budget and without one.
+
+In each round on workers of their own: **control**, where two tenants ask at a steady rate for hot adapters inside their
+reserves; **storm**, the same while every cold adapter is asked for at once with a budget, each refused client coming
+back once, when it was told to; **misses**, where several clients ask for each cold adapter at once and wait.
+"""
+
+import asyncio
+import random
+import tempfile
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hotset.bench.asking import Asker
+from hotset.bench.crowd import Crowd, Habits
+from hotset.bench.procfs import machine_words
+from hotset.bench.report import Report
+from hotset.bench.rounds import Block, Outcomes
+from hotset.bench.storm_report import CONTROL, MISSES, STORM, StormTaken, Visit, build_report
+from hotset.bench.workers import EngineChoice, Worker, Workers
+from hotset.core.clock import Clock
+from hotset.core.ids import Route, TenantId, engine_name
+from hotset.core.quotas import Quota
+
+WARM = (TenantId("acme"), TenantId("birch"))
+#: The cold adapters' tenants.
+NUM_COLD_TENANTS = 10
+
+
+_Clients = Callable[[Asker, Worker, random.Random], Coroutine[Any, Any, list[Visit]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What to run and for how long."""
+
+    engine: EngineChoice
+    habits: Habits = field(default_factory=lambda: Habits(victim_rate=4.0, in_flight=0))
+    rounds: int = 5
+    #: Seconds for which the warm tenants' first tokens count.
+    seconds: float = 10.0
+    warmup_s: float = 3.0
+    num_slots: int = 8
+    #: Hot adapters of each warm tenant, all inside its reserve.
+    warm_adapters: int = 2
+    cold_adapters: int = 200
+    budget_ms: int = 2000
+    #: Clients for each cold adapter where nobody has a budget.
+    clients_each: int = 5
+
+
+def run(settings: Settings, say: Callable[[str], None] = lambda _: None) -> Report:
+    """Run all rounds.
+
+    Raises:
+        EngineUnavailableError: an engine did not come up.
+        VersionRefusedError: the base is not one that is served.
+    """
+    machine = machine_words()
+    with tempfile.TemporaryDirectory(prefix="hotset-bench-") as folder:
+        outcomes = settings.engine.run(lambda clock: _Storm(settings, Path(folder), clock, say).measure())
+    habits = settings.habits
+    setting = {
+        "machine": machine,
+        "engine": f"{settings.engine.words()}; {settings.num_slots} slots",
+        "warm": f"{len(WARM)} tenants, {settings.warm_adapters} adapters and as many slots of reserve each, "
+        f"{habits.victim_rate:g} requests/s each",
+        "cold": f"{settings.cold_adapters} adapters of {NUM_COLD_TENANTS} tenants",
+        "budget": f"{settings.budget_ms} ms; without one, {settings.clients_each} clients an adapter",
+        "requests": habits.words(),
+        "blocks": f"{settings.rounds} rounds, each of {', '.join((CONTROL, STORM, MISSES))}",
+    }
+    return build_report(setting, outcomes)
+
+
+class _Storm:
+    """All rounds of one run."""
+
+    def __init__(self, settings: Settings, folder: Path, clock: Clock, say: Callable[[str], None]) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._say = say
+        self._workers = Workers(folder, settings.engine, clock)
+        say("making adapters")
+        self._warm = {
+            tenant: [self._workers.publish(tenant, n) for n in range(settings.warm_adapters)] for tenant in WARM
+        }
+        tenants = [TenantId(f"cold-{number}") for number in range(NUM_COLD_TENANTS)]
+        self._cold = [
+            (tenant, self._workers.publish(tenant, number))
+            for number in range(settings.cold_adapters)
+            for tenant in (tenants[number % NUM_COLD_TENANTS],)
+        ]
+
+    async def measure(self) -> Outcomes[StormTaken]:
+        """Run every block on a worker of its own, so that what is cold is cold."""
+        outcomes = Outcomes[StormTaken]()
+        for number in range(self._settings.rounds):
+            for kind, storm in ((CONTROL, None), (STORM, self._budgeted), (MISSES, self._missed)):
+                taken = await self._block(f"{kind}-{number}", number, storm)
+                outcomes.add(Block(number, "", kind), taken)
+                self._say(f"round {number + 1} {kind}: {taken.words()}")
+        return outcomes
+
+    async def _block(self, name: str, number: int, storm: _Clients | None) -> StormTaken:
+        settings = self._settings
+        quotas: Mapping[TenantId, Quota] = {t: Quota(reserve_slots=settings.warm_adapters) for t in WARM}
+        async with self._workers.agent(name, quotas, num_slots=settings.num_slots) as worker:
+            asker = Asker(worker.agent, self._clock, self._workers.base.shape.vocab_size)
+            crowd = Crowd(asker, self._clock, settings.habits, TenantId("nobody"))
+            warm = asyncio.create_task(
+                crowd.block(self._warm, (), seed=number, warmup_s=settings.warmup_s, seconds=settings.seconds)
+            )
+            await asyncio.sleep(settings.warmup_s)
+            visits: list[Visit] = []
+            if storm is not None:
+                visits = await storm(asker, worker, random.Random(number))  # noqa: S311 - not a secret
+            taken = await warm
+            return StormTaken(taken.first_token_s, tuple(visits), tuple(worker.loads), settings.budget_ms)
+
+    async def _budgeted(self, asker: Asker, worker: Worker, chance: random.Random) -> list[Visit]:
+        """Ask for every cold adapter at once, with a budget."""
+        prompts = [asker.prompt(chance, self._settings.habits.prompt_tokens) for _ in self._cold]
+        visits = [
+            self._visit(asker, worker, tenant, route, prompt)
+            for (tenant, route), prompt in zip(self._cold, prompts, strict=True)
+        ]
+        return await asyncio.gather(*visits)
+
+    async def _visit(
+        self, asker: Asker, worker: Worker, tenant: TenantId, route: Route, prompt: tuple[int, ...]
+    ) -> Visit:
+        """Ask; where that is refused, come back once, when told to."""
+        settings = self._settings
+        new_tokens, budget_ms = settings.habits.new_tokens, settings.budget_ms
+        first = await asker.ask(tenant, route, prompt, new_tokens=new_tokens, budget_ms=budget_ms)
+        if first.retry_after_ms is None:
+            return Visit(first)
+        await asyncio.sleep(first.retry_after_ms / 1000)
+        hot_for_s = _hot_for_s(worker, route)
+        again = await asker.ask(tenant, route, prompt, new_tokens=new_tokens, budget_ms=budget_ms)
+        return Visit(first, again, hot_for_s)
+
+    async def _missed(self, asker: Asker, _: Worker, chance: random.Random) -> list[Visit]:
+        """Let several clients ask for every cold adapter at once, and wait."""
+        habits = self._settings.habits
+        asked = [
+            asker.ask(tenant, route, asker.prompt(chance, habits.prompt_tokens), new_tokens=habits.new_tokens)
+            for _ in range(self._settings.clients_each)
+            for tenant, route in self._cold
+        ]
+        return [Visit(answer) for answer in await asyncio.gather(*asked)]
+
+
+def _hot_for_s(worker: Worker, route: Route) -> float | None:
+    """Return for how long a version has been in a slot; None where it is in none."""
+    (report,) = worker.agent.view_residency()
+    slots = report.residency.slots if report.residency is not None else ()
+    return next((slot.hot_for_s for slot in slots if slot.version == engine_name(route)), None)

@@ -82,6 +82,8 @@ class FirstTokenTimes:
         self._loads: dict[tuple[SourceTier, int], Learnt] = {}
         self.prompt = Learnt()
         self.request = Learnt()
+        #: From one load's end to the next one's while versions wait for slots.
+        self.turn_of_slots = Learnt()
 
     def loaded(self, tier: SourceTier, num_bytes: int, seconds: float) -> None:
         """Take in what one load took, the fetch in it."""

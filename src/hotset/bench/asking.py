@@ -20,7 +20,7 @@ class Answer:
     """One request and what came of it; seconds count from its asking."""
 
     asked_at_s: float
-    #: Until it was accepted or refused, by the machine's clock whatever time the bench runs in.
+    #: Until it was accepted or refused; where no time passed in the bench's, by the machine's clock.
     decided_s: float = 0.0
     first_token_s: float | None = None
     num_tokens: int = 0
@@ -91,11 +91,11 @@ class Asker:
         try:
             ticket = await self._agent.submit(work)
         except HotsetError as error:
-            answer.decided_s = self._machine_clock.monotonic_s() - began_s
+            answer.decided_s = self._since(answer, began_s)
             answer.code, answer.is_refused = error.code, True
             answer.retry_after_ms = error.retry_after_ms if isinstance(error, AdmissionError) else None
             return answer
-        answer.decided_s = self._machine_clock.monotonic_s() - began_s
+        answer.decided_s = self._since(answer, began_s)
         on_accepted()
         try:
             await self._read(ticket, answer, on_tokens)
@@ -103,6 +103,10 @@ class Asker:
             await ticket.abort()
             raise
         return answer
+
+    def _since(self, answer: Answer, began_s: float) -> float:
+        waited_s = self._clock.monotonic_s() - answer.asked_at_s
+        return waited_s or self._machine_clock.monotonic_s() - began_s
 
     async def _read(self, ticket: Ticket, answer: Answer, on_tokens: Callable[[int], None]) -> None:
         while events := await ticket.events():

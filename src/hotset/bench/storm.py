@@ -1,15 +1,16 @@
 """`hotset bench storm`: many cold adapters asked for at once, with a first-token budget and without one.
 
 In each round on workers of their own: **control**, where two tenants ask at a steady rate for hot adapters inside their
-reserves; **storm**, the same while every cold adapter is asked for at once with a budget, each refused client coming
-back once, when it was told to; **misses**, where several clients ask for each cold adapter at once and wait.
+reserves, and a third keeps the other slots busy with hot ones; **storm**, where instead every cold adapter is asked for
+at once with a budget, each refused client coming back once, when it was told to; **misses**, where several clients
+ask for each cold adapter at once and wait.
 """
 
 import asyncio
 import random
 import tempfile
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from hotset.core.ids import Route, TenantId, engine_name
 from hotset.core.quotas import Quota
 
 WARM = (TenantId("acme"), TenantId("birch"))
+#: Who keeps the other slots busy in the control.
+HOT = TenantId("hot")
 #: The cold adapters' tenants.
 NUM_COLD_TENANTS = 10
 
@@ -41,14 +44,18 @@ class Settings:
     rounds: int = 5
     #: Seconds for which the warm tenants' first tokens count.
     seconds: float = 10.0
-    warmup_s: float = 3.0
+    warmup_s: float = 6.0
     num_slots: int = 8
     #: Hot adapters of each warm tenant, all inside its reserve.
     warm_adapters: int = 2
     cold_adapters: int = 200
     budget_ms: int = 2000
+    #: Requests in flight on hot adapters in the control.
+    in_flight: int = 8
     #: Clients for each cold adapter where nobody has a budget.
     clients_each: int = 5
+    #: Others that every worker has served before, so that it knows what a crowd takes.
+    drill_adapters: int = 24
 
 
 def run(settings: Settings, say: Callable[[str], None] = lambda _: None) -> Report:
@@ -67,7 +74,9 @@ def run(settings: Settings, say: Callable[[str], None] = lambda _: None) -> Repo
         "engine": f"{settings.engine.words()}; {settings.num_slots} slots",
         "warm": f"{len(WARM)} tenants, {settings.warm_adapters} adapters and as many slots of reserve each, "
         f"{habits.victim_rate:g} requests/s each",
-        "cold": f"{settings.cold_adapters} adapters of {NUM_COLD_TENANTS} tenants",
+        "cold": f"{settings.cold_adapters} adapters of {NUM_COLD_TENANTS} tenants; "
+        f"each worker has served {settings.drill_adapters} others at once before",
+        "control": f"{settings.in_flight} requests in flight on hot adapters in the slots that are left",
         "budget": f"{settings.budget_ms} ms; without one, {settings.clients_each} clients an adapter",
         "requests": habits.words(),
         "blocks": f"{settings.rounds} rounds, each of {', '.join((CONTROL, STORM, MISSES))}",
@@ -87,12 +96,13 @@ class _Storm:
         self._warm = {
             tenant: [self._workers.publish(tenant, n) for n in range(settings.warm_adapters)] for tenant in WARM
         }
+        slots_left = settings.num_slots - len(WARM) * settings.warm_adapters
+        self._hot = [self._workers.publish(HOT, number) for number in range(slots_left)]
         tenants = [TenantId(f"cold-{number}") for number in range(NUM_COLD_TENANTS)]
-        self._cold = [
-            (tenant, self._workers.publish(tenant, number))
-            for number in range(settings.cold_adapters)
-            for tenant in (tenants[number % NUM_COLD_TENANTS],)
-        ]
+        count = settings.cold_adapters + settings.drill_adapters
+        owners = [tenants[number % NUM_COLD_TENANTS] for number in range(count)]
+        cold = [(tenant, self._workers.publish(tenant, number)) for number, tenant in enumerate(owners)]
+        self._cold, self._drill = cold[: settings.cold_adapters], cold[settings.cold_adapters :]
 
     async def measure(self) -> Outcomes[StormTaken]:
         """Run every block on a worker of its own, so that what is cold is cold."""
@@ -106,19 +116,32 @@ class _Storm:
 
     async def _block(self, name: str, number: int, storm: _Clients | None) -> StormTaken:
         settings = self._settings
+        habits = replace(settings.habits, in_flight=settings.in_flight) if storm is None else settings.habits
         quotas: Mapping[TenantId, Quota] = {t: Quota(reserve_slots=settings.warm_adapters) for t in WARM}
         async with self._workers.agent(name, quotas, num_slots=settings.num_slots) as worker:
             asker = Asker(worker.agent, self._clock, self._workers.base.shape.vocab_size)
-            crowd = Crowd(asker, self._clock, settings.habits, TenantId("nobody"))
+            crowd = Crowd(asker, self._clock, habits, HOT)
+            began_s = self._clock.monotonic_s()
             warm = asyncio.create_task(
-                crowd.block(self._warm, (), seed=number, warmup_s=settings.warmup_s, seconds=settings.seconds)
+                crowd.block(self._warm, self._hot, seed=number, warmup_s=settings.warmup_s, seconds=settings.seconds)
             )
-            await asyncio.sleep(settings.warmup_s)
+            await asyncio.sleep(settings.warmup_s / 3)
+            await self._drill_in(asker, random.Random(number))  # noqa: S311 - not a secret
+            await asyncio.sleep(max(0.0, began_s + settings.warmup_s - self._clock.monotonic_s()))
+            worker.loads.clear()
             visits: list[Visit] = []
             if storm is not None:
                 visits = await storm(asker, worker, random.Random(number))  # noqa: S311 - not a secret
             taken = await warm
             return StormTaken(taken.first_token_s, tuple(visits), tuple(worker.loads), settings.budget_ms)
+
+    async def _drill_in(self, asker: Asker, chance: random.Random) -> None:
+        habits = self._settings.habits
+        asked = [
+            asker.ask(tenant, route, asker.prompt(chance, habits.prompt_tokens), new_tokens=habits.new_tokens)
+            for tenant, route in self._drill
+        ]
+        await asyncio.gather(*asked)
 
     async def _budgeted(self, asker: Asker, worker: Worker, chance: random.Random) -> list[Visit]:
         """Ask for every cold adapter at once, with a budget."""

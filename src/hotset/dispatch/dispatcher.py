@@ -63,8 +63,8 @@ class Dispatcher:
         """
         self.residency = residency
         self.queue = queue
-        self.outlook = Outlook(residency, queue)
         self._finder = SlotFinder(residency)
+        self.outlook = Outlook(residency, queue, self._finder.wanting)
         #: Requests that were not dispatched yet.
         self._arrivals = Arrivals(waiting_max)
         self._clearing = Clearing(residency, queue, self._arrivals, self._finder)
@@ -129,9 +129,10 @@ class Dispatcher:
             return [Refuse(request, TooManyRequestsError.code, "")]
         if self._is_frozen and name is not None and name not in self.residency.state.promises:
             return [Refuse(request, LoadsFrozenError.code, "")]
+        is_due = name is not None and self.outlook.came_back(name, tenant, now_s)
         requested = Requested(request, name, tenant)
         decision = self.residency.decide(requested, now_s)
-        if (refused := self._over_budget(arrived, now_s)) is not None:
+        if (refused := self._over_budget(arrived, now_s, is_due=is_due)) is not None:
             if decision.may_wait or refused.code != AdapterColdError.code:
                 return [refused]
             # Brought in all the same, so that it is there when the client comes back.
@@ -143,17 +144,22 @@ class Dispatcher:
             return self.residency.carry_out(requested, decision, now_s)
         return self._finder.want(request, name, tenant, now_s)
 
-    def _over_budget(self, arrived: Arrived, now_s: float) -> Refuse | None:
-        """Return the refusal of a request whose first token would come too late."""
+    def _over_budget(self, arrived: Arrived, now_s: float, *, is_due: bool) -> Refuse | None:
+        """Return the refusal of a request whose first token would come too late.
+
+        Of one that comes when it was told to, only where that is to be expected: else of all that come in turn, as the
+        worker can serve them, the last ones would be sent away again for what might go wrong.
+        """
         if arrived.budget_s is None:
             return None
         outlook = self.outlook.until_first_token(arrived.name, arrived.tenant, arrived.num_sequences, now_s)
-        if outlook.safe_s <= arrived.budget_s:
+        if (outlook.expected_s if is_due else outlook.safe_s) <= arrived.budget_s:
             return None
-        until_hot = self.outlook.until_hot(arrived.name, arrived.tenant, now_s)
-        if until_hot == NOTHING:
+        until_hot = self.outlook.until_return(arrived.name, arrived.tenant, now_s)
+        if arrived.name is None or until_hot == NOTHING:
             wait_s = outlook.expected_s - arrived.budget_s
             return Refuse(arrived.request, TooManyRequestsError.code, "", _milliseconds(wait_s))
+        self.outlook.told(arrived.name, arrived.tenant, until_hot.expected_s, now_s)
         return Refuse(arrived.request, AdapterColdError.code, "", _milliseconds(until_hot.expected_s))
 
     def check(self) -> None:

@@ -28,22 +28,22 @@ class SlotFinder:
     def __init__(self, residency: Residency) -> None:
         """Start with none."""
         self._residency = residency
-        self._wanting = Wanting()
+        self.wanting = Wanting()
         #: When time alone may change what was found last, monotonic seconds; None where it will not.
         self.look_again_at_s: float | None = None
 
     def __contains__(self, request: RequestId) -> bool:
-        return request in self._wanting
+        return request in self.wanting
 
     def __iter__(self) -> Iterator[RequestId]:
-        return iter(self._wanting)
+        return iter(self.wanting)
 
     def __len__(self) -> int:
-        return len(self._wanting)
+        return len(self.wanting)
 
     def counts(self) -> Counter[TenantId]:
         """Return how many requests want a slot, by tenant."""
-        return self._wanting.counts()
+        return self.wanting.counts()
 
     def want(
         self, request: RequestId, name: EngineName, tenant: TenantId, now_s: float, *, is_again: bool = False
@@ -57,13 +57,13 @@ class SlotFinder:
             now_s: Monotonic seconds.
             is_again: Whether it had a slot and lost it.
         """
-        self._wanting.add(Want(request, name, tenant, now_s))
+        self.wanting.add(Want(request, name, tenant, now_s))
         self._look_again_in(PATIENCE_S, now_s)
         return self._residency.handle(Awaited(request, name, is_again=is_again), now_s)
 
     def remove(self, request: RequestId) -> None:
         """Forget a request; an unknown one is ignored. Residency is told by `Released`."""
-        self._wanting.remove(request)
+        self.wanting.remove(request)
 
     def find(self, now_s: float, *, may_load: bool = True) -> list[Effect]:
         """Ask residency again for those that no slot was found for.
@@ -74,24 +74,24 @@ class SlotFinder:
         """
         effects: list[Effect] = []
         self.look_again_at_s = None
-        if not len(self._wanting):
+        if not len(self.wanting):
             return effects
         for slot in self._residency.state.slots:
-            effects += self._lease(self._wanting.of_version(slot.promised()), now_s)
+            effects += self._lease(self.wanting.of_version(slot.promised()), now_s)
         while may_load and (want := self._next_ready(now_s)) is not None:
-            others = [other for other in self._wanting.of_version(want.name) if other is not want]
+            others = [other for other in self.wanting.of_version(want.name) if other is not want]
             found = self._lease([want], now_s)
             if any(isinstance(effect, Refuse) and effect.code == LoadRateExceededError.code for effect in found):
-                others = self._wanting.of_tenant(want.tenant)  # none of them may cause a load now
+                others = self.wanting.of_tenant(want.tenant)  # none of them may cause a load now
             effects += [*found, *self._lease(others, now_s)]
         return effects
 
     def check(self) -> None:
         """Assert that residency knows of all that want a slot."""
-        self._wanting.check()
+        self.wanting.check()
         demand = self._residency.demand
-        awaited = [request for request in self._wanting if request in demand]
-        assert len(awaited) == len(self._wanting) == len(demand), "residency does not know of all that want a slot"
+        awaited = [request for request in self.wanting if request in demand]
+        assert len(awaited) == len(self.wanting) == len(demand), "residency does not know of all that want a slot"
 
     def _next_ready(self, now_s: float) -> Want | None:
         """Return whose turn it is of those that a slot may be had for now."""
@@ -102,13 +102,13 @@ class SlotFinder:
         """Return the tenants that may find a slot, in the order in which they are asked."""
         accounts, state = self._residency.accounts, self._residency.state
         if self._has_room_for_newcomers(now_s):
-            candidates = self._wanting.tenants()
+            candidates = self.wanting.tenants()
         else:
-            candidates = [tenant for tenant in {*state.held, *accounts.reserving()} if self._wanting.has(tenant)]
+            candidates = [tenant for tenant in {*state.held, *accounts.reserving()} if self.wanting.has(tenant)]
 
         def turn(tenant: TenantId) -> tuple[int, float, TenantId]:
             borrowed = num_used_up(state, tenant) - accounts.share(tenant).reserve
-            return max(-1, borrowed), next(self._wanting.firsts(tenant)).since_s, tenant
+            return max(-1, borrowed), next(self.wanting.firsts(tenant)).since_s, tenant
 
         return sorted(candidates, key=turn)
 
@@ -122,7 +122,7 @@ class SlotFinder:
 
     def _ready(self, tenant: TenantId, now_s: float) -> Want | None:
         """Return the first of a tenant's requests that a slot may be had for now."""
-        for want in self._wanting.firsts(tenant):
+        for want in self.wanting.firsts(tenant):
             # What leaves a slot has to be out first, whatever room there is for others.
             if self._residency.state.is_leaving(want.name):
                 continue
@@ -141,7 +141,7 @@ class SlotFinder:
         """Let requests want no more, and ask residency for them."""
         effects: list[Effect] = []
         for want in wants:
-            self._wanting.remove(want.request)
+            self.wanting.remove(want.request)
             effects += self._residency.handle(self._request(want, now_s), now_s)
         return effects
 

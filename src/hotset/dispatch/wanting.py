@@ -75,6 +75,14 @@ class Wanting:
         """Return all tenants' wants of a version."""
         return list(self._by_name.get(name, {}).values()) if name is not None else []
 
+    def num_versions(self) -> dict[TenantId, int]:
+        """Return the number of versions wanted by tenant."""
+        return {tenant: len(versions) for tenant, versions in self._by_tenant.items()}
+
+    def versions(self, tenant: TenantId) -> list[EngineName]:
+        """Return the versions that a tenant wants, in order of their first requests."""
+        return list(self._by_tenant.get(tenant, ()))
+
     def counts(self) -> Counter[TenantId]:
         """Return the number of wants by tenant."""
         return Counter({tenant: sum(map(len, versions.values())) for tenant, versions in self._by_tenant.items()})

@@ -1,6 +1,6 @@
 """The scenarios from end to end: real agents, stores and signatures around the fake engine, in virtual time."""
 
-from hotset.bench import cliff
+from hotset.bench import cliff, storm
 from hotset.bench.crowd import Habits
 from hotset.bench.workers import EngineChoice
 
@@ -14,3 +14,16 @@ def test_a_run_in_virtual_time_shows_the_cliff_and_who_is_spared_it() -> None:
     assert worst[0] is not None
     assert worst[1] is not None
     assert worst[0].median < 2.0 < 4.0 < worst[1].median
+
+
+def test_a_storm_in_virtual_time_keeps_its_promises() -> None:
+    settings = storm.Settings(engine=EngineChoice(), rounds=1, seconds=5.0, cold_adapters=60, drill_adapters=12)
+    report = storm.run(settings)
+    (budgeted,), (missed,) = (section.rows for section in report.sections[:2])
+    shown = {key: figure.median for key, figure in (budgeted.figures | missed.figures).items() if figure is not None}
+    assert shown["admitted"] + shown["refused"] == 60
+    assert shown["refused"] > 0
+    assert shown["in_budget"] == 100.0
+    assert shown["returned"] >= 90.0
+    assert shown["error"] <= 25.0
+    assert (shown["answered"], shown["fetches"], shown["loads"]) == (300.0, 1.0, 1.0)

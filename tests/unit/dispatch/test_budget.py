@@ -219,3 +219,70 @@ def test_the_wait_for_the_stall_budget_is_part_of_what_is_predicted() -> None:
     assert worker.dispatcher.is_wanting(RequestId("b2"))
     worker.now_s = 10.0
     assert worker.tell(TimePassed()) == [Load(1, B)]
+
+
+def test_versions_take_turns_in_the_slots_that_are_given_up() -> None:
+    worker = Worker(num_slots=1, sequences_max=8)
+    worker.make_hot(0, A)
+    worker.ask("a", A)
+    for number, (request, name) in enumerate((("b", B), ("c", C))):
+        assert worker.ask(request, name, budget_s=30.0) == []  # a request, a load, and three seconds a turn before it
+        refused = refusal(worker.ask(f"{request}2", D, budget_s=0.5), f"{request}2")
+        assert refused.retry_after_ms is not None
+        assert abs(refused.retry_after_ms - 1000 * (6 + 3 * number)) <= 5
+
+
+def test_clients_that_are_told_to_come_back_are_told_one_after_the_other() -> None:
+    worker = Worker(num_slots=1, sequences_max=8)
+    worker.make_hot(0, A)
+    worker.ask("a", A)
+    told = [refusal(worker.ask(f"r-{name}", name, budget_s=0.5), f"r-{name}") for name in (B, C, D)]
+    waits_ms = [each.retry_after_ms or 0 for each in told]
+    assert [round(wait_ms / 1000) for wait_ms in waits_ms] == [3, 6, 9]
+    again = refusal(worker.ask("again", C, budget_s=0.5), "again")
+    assert again.retry_after_ms is not None
+    assert round(again.retry_after_ms / 1000) == 9, "behind the two others that were told a time"
+    worker.now_s += 12.0
+    late = refusal(worker.ask("late", B, budget_s=0.5), "late")
+    assert round((late.retry_after_ms or 0) / 1000) == 3, "nobody is counted on for ever"
+
+
+def test_who_floods_with_versions_delays_others_by_as_many_as_they_want_themselves() -> None:
+    worker = Worker(num_slots=1, sequences_max=8)
+    worker.make_hot(0, A)
+    worker.ask("a", A)
+    for name in (B, C):
+        worker.ask(f"flood-{name}", name)
+    refused = refusal(worker.ask("g", D, budget_s=0.5, tenant=GLOBEX), "g")
+    assert round((refused.retry_after_ms or 0) / 1000) == 6
+
+
+def test_turns_are_learnt_while_versions_wait() -> None:
+    worker = Worker(num_slots=1, sequences_max=8)
+    worker.make_hot(0, A)
+    worker.ask("a", A)
+    for name in (B, C, D):
+        worker.ask(f"w-{name}", name)
+    for before, name in ((A, B), (B, C), (C, D)):
+        worker.tell(Released(RequestId("a" if before == A else f"w-{before}")))
+        worker.tell(Unloaded(0, before))
+        worker.now_s += 7.0
+        worker.tell(Loaded(0, name, 10, 2.0))
+    assert worker.dispatcher.outlook.times.turn_of_slots.predict().expected_s == 7.0
+
+
+def test_who_comes_when_told_to_is_let_in_where_it_may_be_expected_to_do() -> None:
+    def came(told_for_s: float, tenant: TenantId = ACME) -> list[Effect]:
+        worker = Worker(num_slots=1, sequences_max=8)
+        worker.make_hot(0, A)
+        worker.ask("a", A)
+        worker.ask("b", B)
+        refused = refusal(worker.ask("c", C, budget_s=0.5), "c")
+        assert round((refused.retry_after_ms or 0) / 1000) == 6
+        worker.now_s += told_for_s
+        return worker.ask("again", C, budget_s=7.0, tenant=tenant)  # expected after 6.1 s, safe after 7.6 s
+
+    assert came(6.0) == []
+    assert refusal(came(3.0), "again").code == "adapter_cold"
+    assert refusal(came(9.0), "again").code == "adapter_cold"
+    assert refusal(came(6.0, GLOBEX), "again").code == "adapter_cold"

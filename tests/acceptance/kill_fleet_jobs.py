@@ -60,6 +60,11 @@ def working(fleet: Fleet, clients: list[Client], rng: random.Random) -> Generato
 
 def kill(fleet: Fleet, kind: str, rng: random.Random) -> str:
     """Kill one process and start it again; return what it is called."""
+    if kind == "engine":  # the kill before may have been a worker's, whose engine is on its way
+        workers = [each for each in fleet.processes.values() if each.role == "worker"]
+        fleet.until(
+            lambda: all(psutil.Process(each.pid).children() for each in workers), "an engine beside each worker"
+        )
     name, pid, process = victim_of(fleet, kind, rng)
     if process is None:
         with contextlib.suppress(psutil.NoSuchProcess):

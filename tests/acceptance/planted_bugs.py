@@ -49,7 +49,7 @@ BUGS = (
     Bug(
         ("I4",),
         "a reclaimed slot goes before what was loaded into it has served anybody",
-        "src/hotset/dispatch/dispatcher.py",
+        "src/hotset/dispatch/clearing.py",
         "queued = queued[1:]",
         "pass",
     ),

@@ -24,6 +24,7 @@ from hotset.residency.events import (
     Unload,
     Unloaded,
 )
+from hotset.residency.reclaim import Reclaim
 from hotset.sim.clocks import SkewedClock
 from hotset.sim.world import Timer, World
 
@@ -45,6 +46,9 @@ class WorkerShape:
     effect_timeout_s: float = 2.0
     load_retry_s: float = 1.0
     loads_per_minute: float = 240.0
+    reclaim: Reclaim = field(default_factory=Reclaim)
+    #: Distinct adapters in the engine at a time; None sets no bound but the slots.
+    adapters_max: int | None = None
     stall_ms_per_s: float = 500.0
     calibration: Calibration = field(default_factory=Calibration)
 

@@ -14,6 +14,7 @@ from hotset.planner.virtual_agent import VirtualAgent
 from hotset.planner.virtual_control import VirtualControl
 from hotset.planner.virtual_gateway import VirtualGateway
 from hotset.planner.virtual_homes import VirtualHomes
+from hotset.residency.reclaim import Reclaim
 from hotset.sim.clocks import SkewedClock
 from hotset.sim.faults import Plan
 from hotset.sim.network import Network, Quality
@@ -154,5 +155,8 @@ def _draw_shape(rng: random.Random, rank_class: int) -> WorkerShape:
         sequences_max=rng.choice((1, 2, 4, 8)),
         waiting_max=rng.choice((8, 64)),
         warm_bytes_max=rng.choice((40_000_000, 400_000_000)),
+        stall_ms_per_s=rng.choice((20.0, 500.0)),
+        reclaim=Reclaim(rng.choice(("finish", "cut")), rng.choice((0.1, 1.0))),
+        adapters_max=rng.choice((None, None, 1, 2)),
         effect_timeout_s=rng.choice((0.3, 1.0, 2.0)),
     )

@@ -120,8 +120,9 @@ class VirtualLife:
             loads_per_minute=shape.loads_per_minute,
             reuse=reuse,
             stall_ms_per_s=shape.stall_ms_per_s,
+            reclaim=shape.reclaim,
         )
-        queue = FairQueue(sequences_max=shape.sequences_max)
+        queue = FairQueue(sequences_max=shape.sequences_max, adapters_max=shape.adapters_max)
         self.dispatcher = Dispatcher(self._residency, queue, waiting_max=shape.waiting_max)
         self._requests: dict[RequestId, _Request] = {}
         self._timer: Timer | None = None

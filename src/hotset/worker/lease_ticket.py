@@ -63,7 +63,7 @@ class LeaseTicket:
                     raise
             finally:
                 self._reader = None
-        last = [] if self._is_told else [self._cut]
+        last: list[EngineEvent] = [] if self._is_told else [self._cut]
         self._is_told = True
         return last
 

@@ -138,18 +138,23 @@ class Holders:
     async def register(self, register: Register, link: Link[Any]) -> Session:
         """Take a holder.
 
+        Of two workers with one name the one that shows the newer fence is who served last, whichever comes first.
+
         Raises:
             ConflictError: another process is who it wants to be.
         """
         peer = register.me
         live = self._sessions.get(peer)
-        if live is not None and live.instance != register.instance:
+        is_other = live is not None and live.instance != register.instance
+        if live is not None and is_other and register.fence <= live.fence:
             await self._alarm(peer, register.instance)
             raise ConflictError(f"Another process is {peer}; this one serves nothing.")
-        if live is not None:
-            live.link.close("it has a newer link")
-            live.end()
         session = self._sessions[peer] = Session(peer, register, link, self._clock.monotonic_s())
+        if live is not None:
+            live.link.close("another process shows a newer fence" if is_other else "it has a newer link")
+            live.end()
+        if live is not None and is_other:
+            await self._alarm(peer, live.instance)
         return session
 
     def give_newest(self, session: Session) -> None:
@@ -169,7 +174,9 @@ class Holders:
         try:
             session.fence = await self._fleet.register(facts, held_fence=session.fence)
         except ConflictError:
-            await self._alarm(session.peer, session.instance)
+            known = self._snapshot.workers.get(facts.worker)
+            if known is not None and known.fence != session.fence:  # else it does not suit the pool it asks for
+                await self._alarm(session.peer, session.instance)
             raise
         session.link.send(Fence(session.fence))
 

@@ -1,0 +1,116 @@
+"""Control's view of gateways and workers apart: who is who, who applies what, and whom an alarm is about."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hotset.control.holders import Holders, Session
+from hotset.core.errors import ConflictError
+from hotset.core.fleet import WorkerFacts
+from hotset.core.ids import Digest, WorkerId
+from hotset.links.holder_messages import Current, Fence, Register
+from hotset.links.peers import Peer
+from tests.support.installation import Installation, installation, run
+
+W1, G1 = Peer("worker", "w1"), Peer("gateway", "g1")
+
+
+@dataclass
+class SentLink:
+    """Keeps what is sent; stands in for a link."""
+
+    sent: list[Any] = field(default_factory=list)
+    closed: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        return not self.closed
+
+    def send(self, message: Any) -> None:
+        self.sent.append(message)
+
+    async def writable(self) -> None:
+        return
+
+    def close(self, reason: str) -> None:
+        self.closed = reason
+
+
+def facts(base: Digest, address: str = "unix:/x") -> WorkerFacts:
+    return WorkerFacts(
+        worker=WorkerId("w1"), base=base, rank_class=64, num_slots=4, hardware_class="none", engine="x", address=address
+    )
+
+
+async def comes(holders: Holders, peer: Peer, instance: str, fence: int = 0) -> Session:
+    session = await holders.register(Register(1, peer, instance, fence), SentLink())  # type: ignore[arg-type]
+    holders.give_newest(session)
+    await session.settled()
+    return session
+
+
+def sent(session: Session) -> list[Any]:
+    return session.link.sent  # type: ignore[attr-defined]
+
+
+async def conflicts(inst: Installation) -> int:
+    entries = (await inst.ok("GET", "/audit?limit=1000"))["entries"]
+    return sum(entry["action"] == "identity.conflict" for entry in entries)
+
+
+def test_of_two_agents_with_one_name_the_one_that_served_last_serves(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            base = Digest((await inst.add_base())["digest"])
+            counted: list[str] = []
+            holders = Holders(inst.control.fleet, inst.control.commits, inst.clock, on_conflict=counted.append)
+            inst.control.add_holders(holders)
+            first = await comes(holders, W1, "first")
+            await holders.facts(first, facts(base))
+            fence = first.fence
+            assert [each for each in sent(first) if isinstance(each, Fence)] == [Fence(fence)]
+            with pytest.raises(ConflictError):
+                await comes(holders, W1, "second")
+            assert (counted, await conflicts(inst)) == (["worker"], 1)
+            with pytest.raises(ConflictError):
+                await comes(holders, W1, "second")
+            assert await conflicts(inst) == 1, "an alarm for each process, not for each try"
+            # Control lost sight of the first; the second comes before it, and still serves nothing.
+            holders.ended(first)
+            third = await comes(holders, W1, "third")
+            with pytest.raises(ConflictError):
+                await holders.facts(third, facts(base, "unix:/y"))
+            back = await comes(holders, W1, "first", fence)
+            assert not third.link.is_open
+            holders.ended(third)
+            await holders.facts(back, facts(base))
+            assert back.fence == fence
+            assert [view.fence for view in holders.views()] == [fence]
+            assert await conflicts(inst) == 2
+
+    run(story())
+
+
+def test_workers_get_no_keys_and_gateways_share_rates(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            await inst.ok("POST", "/tenants", {"tenant": "acme"})
+            await inst.ok("POST", "/keys", {"tenant": "acme"})
+            holders = Holders(inst.control.fleet, inst.control.commits, inst.clock, on_conflict=lambda _: None)
+            inst.control.add_holders(holders)
+            worker, gateway = await comes(holders, W1, "w"), await comes(holders, G1, "g")
+            other = await comes(holders, Peer("gateway", "g2"), "h")
+            for session in (worker, gateway, other):
+                await session.settled()
+            newest = {each.peer.name: sent(each)[-1] for each in (worker, gateway, other)}
+            assert all(isinstance(each, Current) for each in newest.values())
+            assert not newest["w1"].snapshot.keys
+            assert len(newest["g1"].snapshot.keys) == 1
+            assert [newest[name].snapshot.num_gateways for name in ("g1", "g2")] == [2, 2]
+            holders.ended(other)
+            await gateway.settled()
+            assert sent(gateway)[-1].snapshot.num_gateways == 1
+
+    run(story())

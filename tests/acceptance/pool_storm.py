@@ -75,12 +75,17 @@ def ask_on(url: str, tenants: list[TenantInPlace], stop: Event, seed: int, statu
     return seconds
 
 
-def storm(url: str, tenants: list[TenantInPlace], stop: Event, seed: int, told: "Queue[Counter[int]]") -> None:
+def storm(
+    url: str, tenants: list[TenantInPlace], begun: Event, stop: Event, seed: int, told: "Queue[Counter[int]]"
+) -> None:
     """Ask with many clients at once: in a process of its own, so that they take no turn from those that measure."""
     statuses = [Counter[int]() for _ in range(_NUM_STORM_CLIENTS)]
     with ThreadPoolExecutor(_NUM_STORM_CLIENTS) as clients:
         for number, counts in enumerate(statuses):
             clients.submit(ask_on, url, tenants, stop, seed * 1000 + number, counts)
+        while not stop.is_set() and sum(map(Counter.total, statuses)) < _NUM_STORM_CLIENTS:
+            time.sleep(0.05)
+        begun.set()
     told.put(sum(statuses, Counter[int]()))
 
 
@@ -102,13 +107,14 @@ def watch(fleet: Fleet, block: Block, stop: Event, *, is_mixed: bool) -> None:
 def run_block(fleet: Fleet, side: str, seconds: float, seed: int) -> Block:
     """Run one block and return what came of it."""
     put_into(fleet, "default" if side == "mixed" else "own")
-    block, stop, told = Block(), _SPAWN.Event(), _SPAWN.Queue()
+    block, begun, stop, told = Block(), _SPAWN.Event(), _SPAWN.Event(), _SPAWN.Queue()
     url, victim = fleet.url("g1"), fleet.tenants[_VICTIM]
     others = [tenant for name, tenant in sorted(fleet.tenants.items()) if name != _VICTIM]
     others = others[:_NUM_BUSY_TENANTS] if side == "busy" else others
-    stormer = None if side == "calm" else _SPAWN.Process(target=storm, args=(url, others, stop, seed, told))
+    stormer = None if side == "calm" else _SPAWN.Process(target=storm, args=(url, others, begun, stop, seed, told))
     if stormer is not None:
         stormer.start()
+        assert begun.wait(120), "the storm did not begin"
     time.sleep(_SETTLE_S)
     with ThreadPoolExecutor(_NUM_VICTIM_CLIENTS + 1) as threads:
         asking = [

@@ -98,21 +98,16 @@ def run_fairness(settings: FairnessSettings, say: Callable[[str], None] = lambda
     Raises:
         ConfigError: the trace is missing or broken.
     """
-    trace = [
-        Arrival(line.at_s, TenantId(f"tenant-{line.tenant}"), line.input_tokens, max(1, line.output_tokens))
-        for line in read_arena(settings.traces_folder / ARENA_FILE)
-    ]
-    loud = _middle_tenant(trace)
-    loads = {"27 tenants": trace, f"{loud} a hundred times": _louder(trace, loud)}
+    loads, loud = sharing_loads(settings.traces_folder)
     sections: list[Section] = []
     for name, arrivals in loads.items():
         squeezed = overload(arrivals, settings.shape, settings.overload)
         rows: list[Row] = []
         for side in (FAIR, FIRST_COME):
             served = simulate_sharing(settings.shape, squeezed, is_fair=side == FAIR)
-            rows.append(_row(side, served, squeezed, settings.shape, loud))
+            rows.append(sharing_row(side, served, squeezed, settings.shape, loud))
             say(f"{name}, {side}: {len(served):,} requests")
-        sections.append(Section(title=name, columns=_COLUMNS, rows=tuple(rows)))
+        sections.append(Section(title=name, columns=SHARING_COLUMNS, rows=tuple(rows)))
     setting = {
         "engine": _words(settings.shape.calibration),
         "worker": f"a slot for every adapter, {settings.shape.sequences_max} sequences",
@@ -126,7 +121,21 @@ def run_fairness(settings: FairnessSettings, say: Callable[[str], None] = lambda
     return Report(bench="simulate-fairness", setting=setting, sections=tuple(sections), notes=notes)
 
 
-_COLUMNS = (
+def sharing_loads(traces_folder: Path) -> tuple[dict[str, list[Arrival]], TenantId]:
+    """Return the trace of 27 tenants, as it is and with one tenant a hundred times as loud, and which one that is.
+
+    Raises:
+        ConfigError: the trace is missing or broken.
+    """
+    trace = [
+        Arrival(line.at_s, TenantId(f"tenant-{line.tenant}"), line.input_tokens, max(1, line.output_tokens))
+        for line in read_arena(traces_folder / ARENA_FILE)
+    ]
+    loud = _middle_tenant(trace)
+    return {"27 tenants": trace, f"{loud} a hundred times": _louder(trace, loud)}, loud
+
+
+SHARING_COLUMNS = (
     Column(key="gap", heading="widest gap", unit="weighted tokens"),
     Column(key="bound", heading="bound", unit="weighted tokens"),
     Column(key="p50", heading="quiet tenants' first token p50", unit="s", digits=1),
@@ -137,7 +146,10 @@ _COLUMNS = (
 )
 
 
-def _row(side: str, served: Sequence[Served], arrivals: Sequence[Arrival], shape: FairnessShape, loud: TenantId) -> Row:
+def sharing_row(
+    side: str, served: Sequence[Served], arrivals: Sequence[Arrival], shape: FairnessShape, loud: TenantId
+) -> Row:
+    """Return what the tenants of one side got: gap and bound, and what the quiet ones saw."""
     end_s = max(each.asked_at_s for each in served)
     quiet = [each for each in served if each.tenant != loud]
     # One that has not begun by the end has waited at least until then.

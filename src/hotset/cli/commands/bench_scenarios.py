@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from hotset.bench import cliff, rotation, storm
+from hotset.bench import cliff, fairness, rotation, storm
 from hotset.bench.crowd import Habits
 from hotset.bench.report import Report
 from hotset.bench.workers import EngineChoice
@@ -30,6 +30,7 @@ def register(app: typer.Typer) -> None:
     app.command("rotation")(bench_rotation)
     app.command("cliff")(bench_cliff)
     app.command("storm")(bench_storm)
+    app.command("fairness")(bench_fairness)
 
 
 def print_report(report: Report, *, as_json: bool) -> None:
@@ -114,6 +115,26 @@ def bench_storm(
         clients_each=clients_each,
     )
     print_report(storm.run(settings, warn), as_json=json)
+
+
+def bench_fairness(
+    traces_dir: Annotated[Path, typer.Option(help="Folder of the trace files.")],
+    base: Base = None,
+    engine: Engine = "fake",
+    profile: Profile = "plain",
+    real_time: RealTime = False,
+    minutes: Annotated[float, typer.Option(min=0.1, help="Minutes of each load, at most.")] = 5.0,
+    overload: Annotated[float, typer.Option(min=0.1, help="Load, in times what the engine can do.")] = 2.0,
+    json: Json = False,
+) -> None:
+    """Measure how tenants share an engine that is asked for too much, beside first come, first served."""
+    settings = fairness.Settings(
+        engine=_choice(engine, base, profile, real_time=real_time),
+        traces_folder=traces_dir,
+        minutes=minutes,
+        overload=overload,
+    )
+    print_report(fairness.run(settings, warn), as_json=json)
 
 
 def _choice(engine: EngineKind, base: Path | None, profile: ProfileName, *, real_time: bool) -> EngineChoice:

@@ -73,6 +73,7 @@ class Outcomes:
         for orphan in sorted(loaded - known):  # a load that was given up on and came in late
             slot = next((slot for slot in self._state.slots if slot.state is SlotState.EMPTY), None)
             if slot is not None:
+                self._state.doubtful.discard(orphan)
                 slot.leaving = "orphan"
                 self._state.move(slot, SlotState.CLOSING, orphan)
                 effects += start_unload(self._state, slot)
@@ -96,7 +97,6 @@ class Outcomes:
         self._stall.spent(event.stall_s, now_s)
         state.warm.add(name, event.warm_bytes)
         state.load_failed_until_s.pop(name, None)
-        state.doubtful.discard(name)
         state.move(slot, SlotState.HOT, name)
         slot.hot_since_s, slot.slot_bytes = now_s, event.slot_bytes
         slot.load_s, slot.log_load_s = event.load_s, math.log(max(LOAD_MIN_S, event.load_s))
@@ -122,7 +122,6 @@ class Outcomes:
         effects: list[Effect] = []
         successor, account = slot.successor, slot.account
         empty(self._state, slot)
-        self._state.doubtful.discard(name)
         if name not in self._state.permitted:
             effects += discard_unused(self._state, [name])
         if successor is not None:
@@ -145,9 +144,8 @@ class Outcomes:
         name, successor, account = slot.name, slot.successor, slot.account
         # Asked for again meanwhile and promised another slot: what the engine holds is that one's.
         is_elsewhere = self._state.promises.get(name, slot) is not slot
-        if name in loaded:
-            self._state.doubtful.discard(name)
         if name in loaded and successor == name:
+            self._state.doubtful.discard(name)
             self._state.move(slot, SlotState.HOT, name)
             slot.hot_since_s = now_s
             return dispatch_waiters(self._state, slot)

@@ -116,7 +116,7 @@ class State:
     leases: dict[RequestId, Lease] = field(default_factory=dict[RequestId, Lease])
     #: Permitted versions whose last load failed, and until when (monotonic seconds) they are not tried again.
     load_failed_until_s: dict[EngineName, float] = field(default_factory=dict[EngineName, float])
-    #: Versions whose load was lost, until the engine is seen to hold them or to have let go: it may still land.
+    #: Versions whose load was lost, until it is seen to have landed: it still may, whatever was loaded since.
     doubtful: set[EngineName] = field(default_factory=set[EngineName])
     #: Nothing else may be requested; empty before the first `Permitted`.
     permitted: frozenset[EngineName] = frozenset()

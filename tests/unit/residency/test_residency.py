@@ -240,6 +240,20 @@ def test_files_of_a_version_whose_lost_load_may_still_land_stay_until_the_engine
     assert Discard(A) in worker.tell(Loaded(1, D, 10))
 
 
+def test_a_lost_load_is_in_doubt_even_after_the_version_was_loaded_and_unloaded_anew() -> None:
+    worker = Worker(num_slots=1, warm_bytes_max=10)
+    worker.ask("r1", A)
+    worker.tell(Lost(0, A, warm_bytes=10))
+    worker.tell(Counted(frozenset()))
+    worker.warm_up(A)
+    worker.ask("r2", B)
+    worker.tell(Unloaded(0, A))
+    assert worker.tell(Loaded(0, B, 10)) == [Dispatch(RequestId("r2"))]  # the first load of A may land even now
+    worker.tell(EngineGone())
+    worker.ask("r3", B)
+    assert Discard(A) in worker.tell(Loaded(0, B, 10))
+
+
 def test_a_failed_load_of_a_version_that_may_be_in_the_engine_deletes_nothing() -> None:
     worker = Worker()
     worker.ask("r1", A)

@@ -103,6 +103,12 @@ class Fleet:
         self.heard[heartbeat.worker] = Heard(heartbeat, now_s, ready_at_s)
         return True
 
+    def starts_anew(self, worker: WorkerId, fence: int) -> None:
+        """An agent comes, or comes back, under the fence that it has: it may count its heartbeats from the start."""
+        last = self.heard.get(worker)
+        if fence and last is not None and last.heartbeat.fence == fence:
+            del self.heard[worker]
+
     def left(self, worker: WorkerId, fence: int) -> None:
         """An agent is gone for certain, such as by closing its connection: nobody has to wait for its silence."""
         last = self.heard.get(worker)

@@ -171,6 +171,7 @@ class Holders:
             ConflictError: another agent lives under its identity, or it does not suit the pool it asks for.
             NotFoundError: it asks for a pool that is not there.
         """
+        self._fleet.starts_anew(facts.worker, session.fence)
         try:
             session.fence = await self._fleet.register(facts, held_fence=session.fence)
         except ConflictError:

@@ -8,9 +8,10 @@ import pytest
 
 from hotset.control.holders import Holders, Session
 from hotset.core.errors import ConflictError
-from hotset.core.fleet import WorkerFacts
-from hotset.core.ids import Digest, WorkerId
-from hotset.links.holder_messages import Current, Fence, Register
+from hotset.core.fleet import Heartbeat, WorkerFacts
+from hotset.core.ids import BaseName, Digest, WorkerId
+from hotset.core.residency_report import WorkerReport
+from hotset.links.holder_messages import BeatNow, Current, Fence, Register
 from hotset.links.peers import Peer
 from tests.support.installation import Installation, installation, run
 
@@ -89,6 +90,35 @@ def test_of_two_agents_with_one_name_the_one_that_served_last_serves(tmp_path: P
             assert back.fence == fence
             assert [view.fence for view in holders.views()] == [fence]
             assert await conflicts(inst) == 2
+
+    run(story())
+
+
+def test_an_agent_that_starts_again_in_its_folder_is_heard_from_its_first_heartbeat(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            base = Digest((await inst.add_base())["digest"])
+            fleet = inst.control.fleet
+            holders = Holders(fleet, inst.control.commits, inst.clock, on_conflict=lambda _: None)
+            inst.control.add_holders(holders)
+
+            def beats(session: Session, number: int) -> None:
+                heartbeat = Heartbeat(worker=WorkerId("w1"), fence=session.fence, number=number, is_ready=True)
+                holders.heard(session, BeatNow(heartbeat, WorkerReport(base=BaseName("tiny"))))
+
+            first = await comes(holders, W1, "first")
+            await holders.facts(first, facts(base))
+            beats(first, 500)
+            holders.ended(first)
+            again = await comes(holders, W1, "again", first.fence)
+            await holders.facts(again, facts(base))
+            inst.clock.now_s += 10
+            beats(again, 1)
+            inst.clock.now_s += 10
+            await fleet.reconcile()
+            assert again.fence == first.fence
+            assert fleet.heard[WorkerId("w1")].heartbeat.number == 1
+            assert WorkerId("w1") in inst.control.commits.snapshot.workers
 
     run(story())
 

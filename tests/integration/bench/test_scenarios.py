@@ -1,7 +1,11 @@
 """The scenarios from end to end: real agents, stores and signatures around the fake engine, in virtual time."""
 
-from hotset.bench import cliff, storm
+import gzip
+from pathlib import Path
+
+from hotset.bench import cliff, fairness, storm
 from hotset.bench.crowd import Habits
+from hotset.bench.traces import ARENA_FILE
 from hotset.bench.workers import EngineChoice
 
 
@@ -27,3 +31,18 @@ def test_a_storm_in_virtual_time_keeps_its_promises() -> None:
     assert shown["returned"] >= 90.0
     assert shown["error"] <= 25.0
     assert (shown["answered"], shown["fetches"], shown["loads"]) == (300.0, 1.0, 1.0)
+
+
+def test_tenants_who_all_want_more_than_there_is_are_served_alike_in_virtual_time(tmp_path: Path) -> None:
+    lines = [f"{number * 0.1:.1f},{number % 3 if number % 4 else 0},10,20\n" for number in range(200)]
+    with gzip.open(tmp_path / ARENA_FILE, "wt") as file:
+        file.writelines(["arrival_s,tenant,input_tokens,output_tokens\n", *lines])
+    settings = fairness.Settings(engine=EngineChoice(), traces_folder=tmp_path, minutes=0.5, sequences_max=2)
+    section = fairness.run(settings).sections[0]
+    fair, first_come = (row.figures["gap"] for row in section.rows)
+    bound = section.rows[0].figures["bound"]
+    assert fair is not None
+    assert first_come is not None
+    assert bound is not None
+    assert fair.median <= bound.median
+    assert fair.median < first_come.median

@@ -151,7 +151,7 @@ def test_grants_map_aliases_and_removing_one_cuts_what_ran_under_it(tmp_path: Pa
             await inst.serve("acme/support", inst.adapter())
             body = {"tenant": "umbrella", "alias": "team/helper", "adapter": "acme/support"}
             grant = await inst.ok("POST", "/grants", body)
-            assert grant == {**body, "base": None, "created_at_s": inst.clock.now_s}
+            assert grant == {**body, "base": None, "created_at_s": inst.clock.now_s, "first_token_budget_ms": None}
             await inst.ok("POST", "/grants", {**body, "alias": "second"})
             entry = inst.holder.newest.aliases[TenantId("umbrella"), Alias("team/helper")]
             assert entry.active is not None

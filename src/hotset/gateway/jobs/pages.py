@@ -4,6 +4,7 @@ Every look-up is by tenant and id together, so another tenant's job and one that
 A key that is bound to some aliases sees the jobs of these alone.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
@@ -22,6 +23,8 @@ JOBS = "/v1/jobs/"
 _RESPONSES = RESPONSES.path + "/"
 _CANCEL = "/cancel"
 _ID_CHARS_MAX = 64
+#: An id has no slash, so nothing below or beside these pages is one of them.
+_PATHS = re.compile(rf"{JOBS}[^/]+|{_RESPONSES}[^/]+(?:{_CANCEL})?")
 
 JobPage = tuple[int, bytes, HeaderList]
 
@@ -36,7 +39,7 @@ class JobPages:
     @staticmethod
     def covers(path: str) -> bool:
         """Whether these pages answer this path."""
-        return path.startswith((JOBS, _RESPONSES))
+        return _PATHS.fullmatch(path) is not None
 
     @staticmethod
     def allowed(path: str) -> bytes:

@@ -108,6 +108,7 @@ def admin_metrics(fleet: Fleet) -> str:
         return client.get("/metrics").text
 
 
+@pytest.mark.slow
 def test_killed_workers_and_gateways_come_back_and_lose_nobody_elses_requests(fleet: Fleet) -> None:
     for name in ("w2", "g2", "w1"):
         process = fleet.processes[name]
@@ -120,6 +121,7 @@ def test_killed_workers_and_gateways_come_back_and_lose_nobody_elses_requests(fl
         assert all(each.is_alive for each in fleet.processes.values())
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_without_control_traffic_loads_and_restarts_go_on(fleet: Fleet) -> None:
     control = fleet.processes["control"]
@@ -174,6 +176,7 @@ def test_a_gateway_stops_when_control_was_away_for_too_long(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_a_job_outlives_the_gateway_that_accepted_it(tmp_path: Path) -> None:
     """I8: any gateway finishes it, once; any gateway shows it."""
     sections = {"jobs": {"lease_s": 3}}
@@ -195,6 +198,7 @@ def test_a_job_outlives_the_gateway_that_accepted_it(tmp_path: Path) -> None:
         assert own_text(tenant, 20_000).strip() in json.dumps(found)
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_over_tls_every_process_shows_its_certificate(tmp_path: Path) -> None:
     authority, stranger = Authority(tmp_path / "ca"), Authority(tmp_path / "other")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import httpx
 import openai
+import pytest
 
 from tests.support.server import ALIAS, bare_server, running_server, write_config
 
@@ -18,6 +19,7 @@ def client_of(url: str, token: str) -> openai.OpenAI:
     return openai.OpenAI(base_url=f"{url}/v1", api_key=token, max_retries=0)
 
 
+@pytest.mark.slow
 def test_a_background_response_outlives_a_killed_server(tmp_path: Path) -> None:
     with running_server(tmp_path, adapters=2, jobs=SOON) as server:
         token, other = server.tenants[_TENANT].token, server.tenants["tenant-1"].token

@@ -112,6 +112,21 @@ def test_a_slow_reader_holds_back_its_own_stream_and_no_other(tmp_path: Path) ->
     run(tmp_path, scenario)
 
 
+def test_a_worker_that_ends_lets_gateways_read_what_is_there(tmp_path: Path) -> None:
+    async def scenario(remote: RemoteWorld) -> None:
+        slow = await ask(remote, remote.remote, "a", 20_000)
+        await settled(remote)  # the engine is done with it, and the gateway has read next to nothing
+        await remote.world.agent.stop()
+        closing = asyncio.create_task(remote.door.close(patience_s=10))
+        await asyncio.sleep(0.1)  # a slow reader
+        events = await finish(slow)
+        assert len(text_of(events).split()) == 20_000
+        assert isinstance(events[-1], Finished)
+        await closing
+
+    run(tmp_path, scenario)
+
+
 def test_who_may_not_serve_lets_nobody_in(tmp_path: Path) -> None:
     async def scenario(remote: RemoteWorld) -> None:
         newer = remote.gateway_end(remote.address, fence=2)

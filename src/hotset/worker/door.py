@@ -5,6 +5,7 @@ has at most `WINDOW` batches under way, and what its gateway does not take stays
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 
@@ -85,10 +86,17 @@ class WorkerDoor:
         self._beating = asyncio.create_task(self._beat_on())
         return listening_address(address, self._server)
 
-    async def close(self) -> None:
-        """Let nobody in, and end every link once its requests are aborted."""
+    async def close(self, *, patience_s: float = 0.0) -> None:
+        """Let nobody in, and end every link once its requests are aborted.
+
+        Args:
+            patience_s: How long gateways may read before that: the engine may be done long before they are.
+        """
         if self._server is not None:
             self._server.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience_s):
+                await asyncio.gather(*(guest.gone() for guest in list(self._guests)))
         if self._beating is not None:
             self._beating.cancel()
         guests = list(self._guests)

@@ -60,6 +60,7 @@ def test_a_short_run_measures_every_load_without_a_fault() -> None:
     assert msgspec.json.decode(report.to_json(), type=Report) == report
 
 
+@pytest.mark.slow
 def test_the_profile_names_the_gateways_own_functions() -> None:
     report = gateway.run(
         gateway.Settings(rounds=1, seconds=0.2, warmup_s=0.0, with_peers=False, profile=True, rate=20.0)

@@ -18,6 +18,7 @@ def test_the_rotation_report_has_the_three_kinds_and_a_bound() -> None:
     assert any("p99 ratio" in note for note in report.notes)
 
 
+@pytest.mark.slow
 def test_the_fairness_report_puts_two_queues_side_by_side_with_and_without_a_loud_tenant(tmp_path: Path) -> None:
     lines = ["arrival_s,tenant,input_tokens,output_tokens"]
     lines += [f"{0.5 * index},{index % 3},12,4" for index in range(60)]

@@ -106,6 +106,7 @@ def test_a_second_signal_ends_at_once(revive: Revive, tmp_path: Path) -> None:
     assert not alive
 
 
+@pytest.mark.slow
 def test_after_a_kill_the_same_folder_serves_again(revive: Revive, tmp_path: Path) -> None:
     with revive(tmp_path) as server:
         token, engines = server.tenants["tenant-0"].token, psutil.Process(server.pid).children()

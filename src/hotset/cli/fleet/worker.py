@@ -22,6 +22,9 @@ from hotset.worker.agent import LocalAgent
 from hotset.worker.door import WorkerDoor
 from hotset.worker.membership import Membership
 
+#: How long gateways may still read what their requests came to, once the engine of a worker that ends is done.
+_LAST_WORDS_S = 10.0
+
 
 @dataclass(frozen=True)
 class WorkerTold:
@@ -97,7 +100,7 @@ class WorkerServer:
             await stopping
             with contextlib.suppress(asyncio.CancelledError):
                 await life
-            await door.close()
+            await door.close(patience_s=_LAST_WORDS_S)
 
     async def _agent_or_stop(self, stop: asyncio.Event) -> LocalAgent | None:
         """Return the agent once a snapshot has its base; None where the process is to stop before."""

@@ -164,8 +164,8 @@ def test_a_stream_that_waits_is_silent_before_its_keepalive(tmp_path: Path) -> N
     async def story() -> None:
         async with PlaneWorld(tmp_path).served() as world:
             refused, accepted = await connect(world.port), await connect(world.port)
-            refused[1].write(chat_request("hold cold", stream=True, headers={OWN: "500"}))
-            accepted[1].write(chat_request("hold", stream=True, headers={OWN: "500"}))
+            refused[1].write(chat_request("hold cold", stream=True, headers={OWN: "60000"}))
+            accepted[1].write(chat_request("hold", stream=True, headers={OWN: "60000"}))
             await eventually(lambda: world.agent.num_held == 2)
             for reader, _ in (refused, accepted):
                 with pytest.raises(TimeoutError):

@@ -33,9 +33,9 @@ from hotset.planner.rules import demand
 from hotset.planner.truth import Truth
 from hotset.planner.virtual_life import VirtualLife
 from hotset.planner.virtual_store import VirtualStore
-from hotset.sim.clocks import SkewedClock
+from hotset.sim.clocks import SkewedClock, Timers
 from hotset.sim.network import Address, Network
-from hotset.sim.world import Action, Timer, World
+from hotset.sim.world import World
 
 #: Seconds, by the agent's own clock.
 REPORT_EVERY_S = 0.5
@@ -88,7 +88,7 @@ class VirtualAgent:
         self.life: VirtualLife | None = None
         #: Grows with every start; of two agents with one identity the higher one counts.
         self._fence = 0
-        self._timers: list[Timer] = []
+        self._timers = Timers(clock)
         self.is_up = False
         self.start()
 
@@ -113,9 +113,7 @@ class VirtualAgent:
         """End at once, and the engine with it; `start` brings both back."""
         self.is_up = False
         self._network.detach(self.address)
-        for timer in self._timers:
-            timer.cancel()
-        self._timers.clear()
+        self._timers.cancel_all()
         life, self.life = self.life, None
         if life is not None:
             life.stop()
@@ -133,7 +131,7 @@ class VirtualAgent:
     def _start_engine(self) -> None:
         self.store.open()
         start_s = self.shape.calibration.engine_start_s
-        self._later(start_s, f"{self.address} engine serves", self._serve)
+        self._timers.after(start_s, f"{self.address} engine serves", self._serve)
 
     def _serve(self) -> None:
         self.life = VirtualLife(
@@ -152,7 +150,7 @@ class VirtualAgent:
         self.life = None
         demand(not self._held, "I8", f"{self.address} holds {list(self._held)} and has no engine")
         if self.is_up:
-            self._later(_RESTART_PAUSE_S, f"{self.address} starts another engine", self._start_engine)
+            self._timers.after(_RESTART_PAUSE_S, f"{self.address} starts another engine", self._start_engine)
 
     # --- what becomes of requests ----------------------------------------------------------------------
 
@@ -267,7 +265,7 @@ class VirtualAgent:
             self._network.send(self.address, listener, Beat(heartbeat))
         self._network.send(self.address, self._control, Holds(self.epoch, self.clock.monotonic_s()))
         self._drop_silent_readers()
-        self._later(REPORT_EVERY_S, f"{self.address} reports", self._report)
+        self._timers.after(REPORT_EVERY_S, f"{self.address} reports", self._report)
 
     def _drop_silent_readers(self) -> None:
         now_s = self.clock.monotonic_s()
@@ -278,10 +276,6 @@ class VirtualAgent:
             for request, held in list(self._held.items()):
                 if held.gateway == gateway:
                     self._abort(request)
-
-    def _later(self, seconds: float, what: str, action: Action) -> None:
-        self._timers = [timer for timer in self._timers if timer.action is not None]
-        self._timers.append(self.clock.after(seconds, what, action))
 
 
 def _is_done_with(gateway: Address, alive: Alive, request: RequestId, held: _Held) -> bool:

@@ -38,9 +38,9 @@ from hotset.planner.protocol import (
 from hotset.planner.virtual_homes import newer
 from hotset.routing.pick import PickSettings, Sight, pick
 from hotset.routing.resolve import resolve, stop_reason
-from hotset.sim.clocks import SkewedClock
+from hotset.sim.clocks import SkewedClock, Timers
 from hotset.sim.network import Address, Network
-from hotset.sim.world import Action, Timer, World
+from hotset.sim.world import Action, World
 
 #: Seconds, by the gateway's own clock.
 ALIVE_EVERY_S = 0.5
@@ -76,7 +76,7 @@ class VirtualGateway:
         self._snapshot_age_max_s = snapshot_age_max_s
         self._in_flight_max = in_flight_max
         self._life = 0
-        self._timers: list[Timer] = []
+        self._timers = Timers(clock)
         self.is_up = False
         self.start()
 
@@ -102,9 +102,7 @@ class VirtualGateway:
         """End at once: every client sees its connection break."""
         self.is_up = False
         self._network.detach(self.address)
-        for timer in self._timers:
-            timer.cancel()
-        self._timers.clear()
+        self._timers.cancel_all()
         for request, exchange in list(self._exchanges.items()):
             if exchange.timer is not None:
                 exchange.timer.cancel()
@@ -348,7 +346,7 @@ class VirtualGateway:
             live = tuple(r for r, exchange in self._exchanges.items() if exchange.agent == agent)
             self._network.send(self.address, agent, Alive(self._life, self._counts[agent], live))
         self._poll_control()
-        self._timers = [self.clock.after(ALIVE_EVERY_S, f"{self.address} says what lives", self._say_alive)]
+        self._timers.after(ALIVE_EVERY_S, f"{self.address} says what lives", self._say_alive)
 
     def _poll_control(self) -> None:
         self._network.send(self.address, self._control, Holds(self.epoch, self.clock.monotonic_s()))

@@ -41,3 +41,22 @@ class SkewedClock:
     def after(self, seconds: float, what: str, action: Action) -> Timer:
         """Let an action happen once this node has counted so many seconds."""
         return self._world.after(max(0.0, seconds) / self._rate, what, action)
+
+
+class Timers:
+    """What one node has still to do, by its own clock; a crash takes all of it away."""
+
+    def __init__(self, clock: SkewedClock) -> None:
+        self._clock = clock
+        self._set: list[Timer] = []
+
+    def after(self, seconds: float, what: str, action: Action) -> None:
+        """Let an action happen once, unless the node crashes before; see `SkewedClock.after`."""
+        self._set = [timer for timer in self._set if timer.action is not None]
+        self._set.append(self._clock.after(seconds, what, action))
+
+    def cancel_all(self) -> None:
+        """Let nothing of it happen."""
+        for timer in self._set:
+            timer.cancel()
+        self._set.clear()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hotset.sim.clocks import SkewedClock
+from hotset.sim.clocks import SkewedClock, Timers
 from hotset.sim.world import World
 
 
@@ -34,3 +34,17 @@ def test_the_wall_clock_is_off_by_what_it_is_set_to() -> None:
     world = World(1)
     right, wrong = SkewedClock(world), SkewedClock(world, wall_offset_s=300.0)
     assert wrong.wall_s() - right.wall_s() == pytest.approx(300.0)
+
+
+def test_a_crash_takes_all_that_a_node_has_still_to_do() -> None:
+    world = World(1)
+    timers, done = Timers(SkewedClock(world, rate=2.0)), list[float]()
+    timers.after(2.0, "soon", lambda: done.append(world.now_s))
+    assert world.step()
+    timers.after(1.0, "never", lambda: done.append(world.now_s))
+    timers.after(3.0, "never", lambda: done.append(world.now_s))
+    timers.cancel_all()
+    assert not world.step()
+    timers.after(4.0, "after the restart", lambda: done.append(world.now_s))
+    assert world.step()
+    assert done == [1.0, 3.0]

@@ -7,6 +7,7 @@ best one; nothing of the answer was sent then. Whatever else a worker says is fi
 import asyncio
 import contextlib
 import logging
+from collections.abc import Collection
 from dataclasses import replace
 
 from hotset.core.clock import Clock
@@ -63,15 +64,20 @@ class RemoteWorkers:
         """Return the workers that serve a base."""
         return [agent for agent in self._workers.values() if agent.entry.facts.base == base]
 
-    def order(self, work: Work) -> list[RemoteAgent]:
-        """Return the workers that the work may be offered to, the best first."""
+    def best(self, work: Work, passed_over: Collection[WorkerId]) -> RemoteAgent | None:
+        """Return the worker that the work is to be offered to next; None where no other serves it.
+
+        Args:
+            work: What is offered.
+            passed_over: Workers that did not take it. The version goes on to the home that it would have without them.
+        """
         now_s = self._clock.monotonic_s()
         sights = {
             worker: Sight(heartbeat, now_s - agent.heard_at_s, agent.num_sent)
             for worker, agent in self._workers.items()
-            if (heartbeat := agent.heartbeat) is not None
+            if worker not in passed_over and (heartbeat := agent.heartbeat) is not None
         }
-        return [self._workers[worker] for worker in pick(self._snapshot, work.tenant, work.route, sights)]
+        return next((self._workers[worker] for worker in pick(self._snapshot, work.tenant, work.route, sights)), None)
 
     def _take(self, worker: WorkerId, entry: WorkerEntry) -> None:
         known = self._workers.get(worker)
@@ -113,11 +119,13 @@ class WorkersOfBase:
         """Offer the work to the best worker, and where that can't be reached to the next best ones."""
         refused: HotsetError = EngineUnavailableError("No worker takes this request now.")
         began_s = self._clock.monotonic_s()
-        for agent in self._workers.order(work)[:_NUM_OFFERS_MAX]:
+        passed_over: set[WorkerId] = set()
+        while len(passed_over) < _NUM_OFFERS_MAX and (agent := self._workers.best(work, passed_over)) is not None:
             try:
                 return await agent.submit(self._left(work, began_s))
             except (EngineUnavailableError, ShuttingDownError) as error:
                 _log.info("passed over worker %s: %s", agent.entry.facts.worker, error.message)
+                passed_over.add(agent.entry.facts.worker)
                 refused = EngineUnavailableError(error.message)
         raise refused
 

@@ -103,6 +103,10 @@ class WorkerDoor:
         for guest in guests:
             guest.dismiss("the worker ends")
         await asyncio.gather(*(guest.gone() for guest in guests))
+        # What was written last may still be on its way out, and is lost if the process ends before it is.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience_s):
+                await asyncio.gather(*(guest.ended.wait() for guest in guests))
 
     def shut_out(self, reason: str) -> None:
         """End every link: the agent may not serve under its identity any more."""
@@ -143,6 +147,8 @@ class _Guest:
         self._link: Link[ToWorker] | None = None
         self._is_welcome = False
         self._streams: dict[int, _Stream] = {}
+        #: Set once nothing more is sent or heard.
+        self.ended = asyncio.Event()
 
     def link(self, decoder: "msgspec.msgpack.Decoder[ToWorker]") -> Link[ToWorker]:
         """Return our end of its link."""
@@ -231,6 +237,7 @@ class _Guest:
 
     def _end(self, reason: str) -> None:
         self._link = None
+        self.ended.set()
         self._door.forget(self)
         if self._streams:
             _log.warning("a gateway's link ended with %d requests: %s", len(self._streams), reason)

@@ -5,8 +5,6 @@ next engine's residency.
 """
 
 import asyncio
-import contextlib
-import logging
 import math
 from collections import Counter
 from collections.abc import Mapping
@@ -19,28 +17,21 @@ from hotset.admission.prompt_length import estimated_tokens
 from hotset.core.clock import Clock
 from hotset.core.errors import (
     AdapterColdError,
-    AdmissionError,
-    EngineUnavailableError,
     HotsetError,
     LoadFailedError,
-    LoadRateExceededError,
-    LoadsFrozenError,
-    ModelNotFoundError,
     SlotReclaimedError,
     SlotsFullError,
     TooManyRequestsError,
 )
 from hotset.core.ids import EngineName, RequestId, TenantId
-from hotset.core.messages import AdapterLoad, EngineFacts
+from hotset.core.messages import EngineFacts
 from hotset.core.ports import Lane, Work
 from hotset.core.quotas import Quota
 from hotset.core.versions import VersionRecord
 from hotset.dispatch.dispatcher import Arrived, Dispatcher, Frozen
 from hotset.engines.port import Engine
-from hotset.registry.approval import check_approval
 from hotset.residency.events import (
     Count,
-    Counted,
     Cut,
     Discard,
     Dispatch,
@@ -48,43 +39,27 @@ from hotset.residency.events import (
     EngineGone,
     Event,
     Load,
-    Loaded,
-    LoadFailed,
-    Lost,
     Permitted,
     Quotas,
     Refuse,
     Released,
     TimePassed,
     Unload,
-    Unloaded,
 )
 from hotset.residency.reclaim import Reclaim
 from hotset.residency.residency import Residency
 from hotset.residency.reuse import ReuseModel
 from hotset.telemetry.metrics import Metrics
+from hotset.worker.alarm import Alarm
+from hotset.worker.effect_runner import EffectRunner
 from hotset.worker.lease_ticket import LeaseTicket
 from hotset.worker.local_store import LocalStore
 from hotset.worker.observing import Observer
+from hotset.worker.progress import Progress
+from hotset.worker.refusals import error_of
+from hotset.worker.running import Running
 from hotset.worker.settings import WorkerSettings
-
-_log = logging.getLogger(__name__)
-_REFUSALS: dict[str, type[HotsetError]] = {
-    error.code: error
-    for error in (
-        SlotsFullError,
-        LoadRateExceededError,
-        LoadsFrozenError,
-        AdapterColdError,
-        TooManyRequestsError,
-        LoadFailedError,
-        ModelNotFoundError,
-        EngineUnavailableError,
-    )
-}
-#: So that a time that is nearly come does not keep the loop busy.
-_TIMER_MIN_S = 0.001
-_EngineEffect = Load | Unload | Count | Discard
+from hotset.worker.turns import Turns
 
 
 class EngineLife:
@@ -105,8 +80,6 @@ class EngineLife:
     ) -> None:
         self.engine = engine
         self.facts = facts
-        self._store = store
-        self._reviewer_keys = reviewer_keys
         self._settings = settings
         self._clock = clock
         self._metrics = metrics
@@ -123,21 +96,25 @@ class EngineLife:
         self.num_places = settings.engine_sequences_max or facts.num_sequences_max
         queue = FairQueue(sequences_max=self.num_places, adapters_max=adapters_max)
         self._dispatcher = Dispatcher(self._residency, queue, waiting_max=settings.waiting_max)
-        self._records: Mapping[EngineName, VersionRecord] = {}
-        self._waiting: dict[RequestId, asyncio.Future[None]] = {}
+        self._turns = Turns()
+        self._progress = Progress(clock)
         #: What is to be seen of it.
         self.observer = Observer(metrics, clock)
         engine.watch_steps(metrics.step)
-        self._effects: asyncio.Queue[_EngineEffect] = asyncio.Queue()
+        self._effects = EffectRunner(
+            engine,
+            store,
+            reviewer_keys,
+            self._residency.state.slots.__getitem__,
+            self.observer,
+            timeout_s=settings.effect_timeout_s,
+            clock=clock,
+            metrics=metrics,
+        )
         self._idle = asyncio.Event()
         self._idle.set()
-        #: Of the requests that run.
-        self._tickets: dict[RequestId, LeaseTicket] = {}
-        self._cutting: set[asyncio.Task[None]] = set()
-        #: Tells the dispatcher that time passed.
-        self._timer: asyncio.TimerHandle | None = None
-        #: When something of any request came last, or the first of those that run was begun.
-        self._progress_at_s = clock.monotonic_s()
+        self._running = Running()
+        self._alarm = Alarm(clock, lambda: self._tell(TimePassed()))
 
     # --- what the agent asks ---------------------------------------------------------------------------
 
@@ -149,7 +126,7 @@ class EngineLife:
         is_frozen: bool = False,
     ) -> None:
         """Serve these versions from now on, and no others, under these quotas; frozen, load and evict none of them."""
-        self._records = records
+        self._effects.records = records
         sizes = {name: sum(entry.size_bytes for entry in r.manifest.files) for name, r in records.items()}
         self._dispatcher.outlook.sizes = sizes
         self._tell(Frozen(is_frozen))
@@ -160,8 +137,7 @@ class EngineLife:
         """Accept the work once its version is in a slot; see `core.ports.Agent.submit`."""
         assert work.generate.engine_name == name, "I1: the request is not for its own route"
         request = work.request_id
-        dispatched: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting[request] = dispatched
+        dispatched = self._turns.begin(request)
         began_s = self._clock.monotonic_s()
         tier = self._tier(name)
         self._metrics.lookup(tier)
@@ -178,31 +154,33 @@ class EngineLife:
                     await dispatched
             dispatched.result()
         except TimeoutError as error:
-            is_wanting = self._dispatcher.is_wanting(request)
-            until_hot = self._dispatcher.outlook.until_hot(name, work.tenant, self._clock.monotonic_s())
+            missed = self._missed(work, name, lane)
             self._tell(Released(request))
-            if lane == "hot":
-                raise TooManyRequestsError("The request's turn did not come in time.") from error
-            if budget_s is not None:
-                retry_after_ms = max(1, math.ceil(until_hot.expected_s * 1000))
-                raise AdapterColdError(retry_after_ms=retry_after_ms) from error
-            if is_wanting:
-                raise SlotsFullError from error
-            raise LoadFailedError("The adapter was not ready in time.") from error
+            raise missed from error
         except asyncio.CancelledError:
             self._tell(Released(request))
             raise
         finally:
-            self._waiting.pop(request, None)
+            self._turns.end(request)
             self.observer.settled(request)
         waited_s = self._clock.monotonic_s() - began_s
         if self.num_running() <= 1:
-            self._progress_at_s = self._clock.monotonic_s()
+            self._progress.made()
         stream = self.engine.generate(work.generate)
         ticket = LeaseTicket(stream, request, self, lane=lane, load_seconds=waited_s)
-        if not ticket.has_ended:
-            self._tickets[request] = ticket
+        self._running.add(request, ticket)
         return ticket
+
+    def _missed(self, work: Work, name: EngineName | None, lane: Lane) -> HotsetError:
+        """Return what a request is refused with whose wait took too long."""
+        if lane == "hot":
+            return TooManyRequestsError("The request's turn did not come in time.")
+        if work.budget_ms is not None:
+            until_hot = self._dispatcher.outlook.until_hot(name, work.tenant, self._clock.monotonic_s())
+            return AdapterColdError(retry_after_ms=max(1, math.ceil(until_hot.expected_s * 1000)))
+        if self._dispatcher.is_wanting(work.request_id):
+            return SlotsFullError()
+        return LoadFailedError("The adapter was not ready in time.")
 
     def _predicted_s(
         self, name: EngineName | None, work: Work, lane: Lane, num_sequences: int, now_s: float
@@ -216,7 +194,7 @@ class EngineLife:
 
     def served(self, request: RequestId, *, input_tokens: int | None = None, output_tokens: int = 0) -> None:
         """Charge the tenant for a prompt's true length, or for tokens generated."""
-        self._progress_at_s = self._clock.monotonic_s()
+        self._progress.made()
         self._dispatcher.queue.served(request, input_tokens=input_tokens, output_tokens=output_tokens)
 
     def first_token(self, request: RequestId) -> None:
@@ -227,7 +205,7 @@ class EngineLife:
     def release(self, request: RequestId) -> None:
         """End a lease."""
         self.observer.ended(request)
-        self._tickets.pop(request, None)
+        self._running.ended(request)
         self._tell(Released(request))
 
     # --- its tasks -------------------------------------------------------------------------------------
@@ -245,12 +223,12 @@ class EngineLife:
         """Return how many requests wait or run for each version."""
         waiting = (name for name, _, _ in self.observer.waits())
         leases = self._residency.state.leases.items()
-        running = (lease.name for request, lease in leases if request not in self._waiting)
+        running = (lease.name for request, lease in leases if request not in self._turns)
         return Counter(name for name in (*waiting, *running) if name is not None)
 
     def num_waiting(self) -> int:
         """Requests that wait for a slot or for a place in the engine."""
-        return len(self._waiting)
+        return len(self._turns)
 
     def oldest_wait_s(self) -> float:
         """Return for how long the one that came first of these has waited; 0 where none waits."""
@@ -270,9 +248,7 @@ class EngineLife:
 
     async def stalled(self) -> None:
         """Return once the engine runs requests and brings nothing of any of them for `stall_timeout_s`."""
-        limit_s = self._settings.stall_timeout_s
-        while not self.num_running() or self._clock.monotonic_s() - self._progress_at_s < limit_s:  # noqa: ASYNC110
-            await asyncio.sleep(min(1.0, limit_s / 4))
+        await self._progress.stalled(self._settings.stall_timeout_s, self.num_running)
 
     async def drained(self) -> None:
         """Return once no request waits or runs."""
@@ -280,20 +256,15 @@ class EngineLife:
 
     async def run_effects(self) -> None:
         """Carry out effects on the engine, one at a time, in order, until cancelled."""
-        while True:
-            effect = await self._next_effect()
-            event = await self._carry_out(effect)
-            if event is not None:
-                self._tell(event)
+        await self._effects.run(self._tell)
 
     def end(self) -> None:
         """The engine is gone: refuse who waits. Those that run hear it from their streams."""
         try:
             self._tell(EngineGone())
-            self._set_timer(None)
-        finally:  # whatever is wrong with our own state, nobody waits for an engine that is gone
-            for request in self._waiting:
-                self._settle(request, EngineUnavailableError())
+            self._alarm.set(None)
+        finally:  # whatever is wrong with our own state
+            self._turns.engine_gone()
 
     # --- residency -------------------------------------------------------------------------------------
 
@@ -307,126 +278,20 @@ class EngineLife:
             self._idle.set()
         for effect in effects:
             self._take(effect)
-        self._set_timer(self._dispatcher.look_again_at_s)
-
-    def _set_timer(self, at_s: float | None) -> None:
-        """Tell the dispatcher at that time that it has come; what was set before counts no more."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if at_s is not None:
-            delay_s = max(_TIMER_MIN_S, at_s - self._clock.monotonic_s())
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._tell, TimePassed())
+        self._alarm.set(self._dispatcher.look_again_at_s)
 
     def _take(self, effect: Effect) -> None:
         match effect:
             case Dispatch(request):
-                self._settle(request, None)
-            case Refuse(request, code, message, retry_after_ms):
-                self._settle(request, _refusal(code, message or None, retry_after_ms))
+                self._turns.settle(request, None)
+            case Refuse():
+                self._turns.settle(effect.request, error_of(effect))
             case Cut(request):
-                self._cut(request)
+                self._running.cut(request, SlotReclaimedError())
             case Load() | Unload() | Count() | Discard():
-                self._effects.put_nowait(effect)
-
-    def _cut(self, request: RequestId) -> None:
-        """End a request that runs, with an error for whoever reads it."""
-        ticket = self._tickets.get(request)
-        if ticket is not None:
-            cutting = asyncio.create_task(ticket.cut(SlotReclaimedError()))
-            self._cutting.add(cutting)
-            cutting.add_done_callback(self._cutting.discard)
-
-    def _settle(self, request: RequestId, refusal: HotsetError | None) -> None:
-        waiting = self._waiting.get(request)
-        if waiting is None or waiting.done():
-            return
-        if refusal is None:
-            waiting.set_result(None)
-        else:
-            waiting.set_exception(refusal)
+                self._effects.put(effect)
 
     def _tier(self, name: EngineName | None) -> str:
         if name is None or self._residency.is_hot(name):
             return "hot"
         return "warm" if name in self._residency.state.warm else "cold"
-
-    # --- effects ---------------------------------------------------------------------------------------
-
-    async def _next_effect(self) -> _EngineEffect:
-        """Return the next effect; after a long time without any, a count, so that an engine that hangs is noticed."""
-        try:
-            async with asyncio.timeout(self._settings.effect_timeout_s):
-                return await self._effects.get()
-        except TimeoutError:
-            return Count()
-
-    async def _carry_out(self, effect: _EngineEffect) -> Event | None:
-        """Run one effect; None where the engine died over it, or nothing is to be told."""
-        with contextlib.suppress(EngineUnavailableError):  # whoever waits for the engine's death ends this life
-            match effect:
-                case Load(slot, name):
-                    return await self._load(slot, name)
-                case Unload():
-                    return await self._unload(effect)
-                case Count():
-                    return await self._count()
-                case Discard(name):
-                    await asyncio.to_thread(self._store.discard, name)
-        return None
-
-    async def _load(self, slot: int, name: EngineName) -> Event:
-        record = self._records.get(name)
-        if record is None:
-            return LoadFailed(slot, name, ModelNotFoundError.code, "")
-        began_s = self._clock.monotonic_s()
-        tier = "warm" if self._store.holds(name) else "cold"
-        num_bytes = sum(entry.size_bytes for entry in record.manifest.files)
-        try:
-            load = await asyncio.to_thread(self._fetch, record)
-            async with asyncio.timeout(self._settings.effect_timeout_s):
-                report = await self.engine.load(load)
-        except TimeoutError:
-            return Lost(slot, name, num_bytes)
-        except EngineUnavailableError:
-            raise
-        except (HotsetError, OSError) as error:
-            _log.error("load failed", extra={"version": str(record.ref), "reason": str(error)})
-            return LoadFailed(slot, name, LoadFailedError.code, "")
-        seconds = self._clock.monotonic_s() - began_s
-        self._metrics.load_done(tier, record.manifest.rank_max, seconds)
-        self.observer.loaded(name, self._residency.state.slots[slot].account, tier, seconds)
-        _log.info("loaded", extra={"version": str(record.ref), "tier": tier, "seconds": round(seconds, 4)})
-        return Loaded(slot, name, num_bytes, seconds, report.slot_bytes, report.stall_seconds)
-
-    def _fetch(self, record: VersionRecord) -> AdapterLoad:
-        """Check approval and bytes; runs on a thread."""
-        return self._store.materialise(check_approval(record, self._reviewer_keys))
-
-    async def _unload(self, unload: Unload) -> Event:
-        try:
-            async with asyncio.timeout(self._settings.effect_timeout_s):
-                await self.engine.unload(unload.name)
-        except (TimeoutError, LoadFailedError):
-            return Lost(unload.slot, unload.name)
-        slot = self._residency.state.slots[unload.slot]
-        by = slot.account if slot.successor is not None else None
-        self.observer.evicted(unload.name, unload.cause, unload.victim, by, slot.successor)
-        return Unloaded(unload.slot, unload.name)
-
-    async def _count(self) -> Event | None:
-        try:
-            async with asyncio.timeout(self._settings.effect_timeout_s):
-                inventory = await self.engine.inventory()
-        except (TimeoutError, LoadFailedError) as error:
-            _log.error("the engine does not answer; it is ended", extra={"reason": str(error)})
-            await self.engine.stop()
-            return None
-        return Counted(frozenset(inventory.loaded))
-
-
-def _refusal(code: str, message: str | None, retry_after_ms: int | None) -> HotsetError:
-    error = _REFUSALS[code](message)
-    if isinstance(error, AdmissionError) and retry_after_ms is not None:
-        error.retry_after_ms = retry_after_ms
-    return error

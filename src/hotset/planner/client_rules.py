@@ -44,7 +44,7 @@ class Ending:
 
 
 class ClientRules:
-    """Implements `virtual_gateway.Observer` for all gateways together."""
+    """Implements `exchanges.Observer` for all gateways together."""
 
     def __init__(self, world: World, truth: Truth, *, withdrawn_within_s: float) -> None:
         """Watch from the start.

@@ -4,9 +4,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from hotset.admission.outcomes import Outcome
-from hotset.core.ids import RequestId
+from hotset.core.ids import RequestId, engine_name
+from hotset.core.messages import Generate, Sampling
+from hotset.core.ports import Work
 from hotset.core.snapshot import KeyEntry
-from hotset.planner.protocol import Piece, Stamp
+from hotset.planner.protocol import Piece, Stamp, Submit
 from hotset.routing.resolve import Resolved
 from hotset.sim.network import Address
 from hotset.sim.world import Timer
@@ -66,3 +68,26 @@ class Exchange:
     #: Pieces that came before their turn.
     early: dict[int, Piece] = field(default_factory=dict[int, Piece])
     timer: Timer | None = None
+
+
+def submit_of(exchange: Exchange, life: int, now_s: float) -> Submit:
+    """Return what an agent is told of a request, with what is left of its budget.
+
+    Args:
+        exchange: The request, with the count of this word.
+        life: Of the gateway.
+        now_s: By the gateway's clock.
+    """
+    asked, tenant = exchange.asked, exchange.key.tenant
+    generate = Generate(
+        request_id=asked.request,
+        engine_name=engine_name(exchange.bound.route),
+        cache_salt=tenant,
+        sampling=Sampling(max_tokens=asked.output_tokens, ignore_eos=True),
+        prompts=(tuple(range(asked.input_tokens)),),
+    )
+    left_ms = None
+    if asked.budget_ms is not None:
+        left_ms = max(1, asked.budget_ms - int(1000 * (now_s - exchange.began_at_s)))
+    work = Work(asked.request, tenant, exchange.key.key, exchange.bound.route, generate, left_ms)
+    return Submit(work, exchange.epoch, life, exchange.count)

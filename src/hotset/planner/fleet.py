@@ -14,6 +14,7 @@ from hotset.planner.virtual_agent import VirtualAgent
 from hotset.planner.virtual_control import VirtualControl
 from hotset.planner.virtual_gateway import VirtualGateway
 from hotset.planner.virtual_homes import VirtualHomes
+from hotset.planner.worker_view import in_engine
 from hotset.residency.reclaim import Reclaim
 from hotset.sim.clocks import SkewedClock
 from hotset.sim.faults import Plan
@@ -81,7 +82,6 @@ class Fleet:
         }
         self.gateways = {
             address: VirtualGateway(
-                self.world,
                 self.network,
                 address,
                 self.clocks[address],
@@ -123,14 +123,14 @@ class Fleet:
             self.world.step()
         self.rules.all_ended()
         for agent in self.agents.values():
-            left = agent.num_requests + (0 if agent.life is None else agent.life.num_requests())
+            left = agent.num_requests + (0 if agent.life is None else len(agent.life.requests))
             demand(not left, "I8", f"{agent.address} holds {left} requests that nobody waits for")
         for gateway in self.gateways.values():
             demand(gateway.in_flight.total == 0, "I8", f"{gateway.address} counts {gateway.in_flight.total} in flight")
             demand(gateway.epoch == self.control.epoch, "I9", f"{gateway.address} is at epoch {gateway.epoch}")
         for agent in self.agents.values():
             assert agent.life is not None, f"{agent.address} has no engine at rest"
-            known, held = agent.life.in_engine(), frozenset(agent.life.engine.loaded)
+            known, held = in_engine(agent.life.residency), frozenset(agent.life.engine.loaded)
             demand(
                 known == held, "I4", f"{agent.address} believes {sorted(known)} loaded, its engine holds {sorted(held)}"
             )
@@ -143,9 +143,9 @@ class Fleet:
 
 def _is_at_rest(agent: VirtualAgent) -> bool:
     life = agent.life
-    if life is None or agent.num_requests or life.num_requests():
+    if life is None or agent.num_requests or life.requests:
         return False
-    return life.in_engine() == frozenset(life.engine.loaded)
+    return in_engine(life.residency) == frozenset(life.engine.loaded)
 
 
 def _draw_shape(rng: random.Random, rank_class: int) -> WorkerShape:

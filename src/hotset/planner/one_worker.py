@@ -48,7 +48,7 @@ OnEnd = Callable[[Served], None]
 
 
 class OneWorker:
-    """Implements `virtual_life.LifeOwner`; every request's course is kept."""
+    """Implements `life_requests.LifeOwner`; every request's course is kept."""
 
     def __init__(
         self,

@@ -1,10 +1,6 @@
-"""A simulated agent: takes gateways' words in any order, applies snapshots, keeps an engine alive.
+"""A simulated agent: takes gateways' words in any order, applies snapshots, keeps an engine alive."""
 
-What it keeps of a request is its gateway, that gateway's life and the number of the word that brought it, so that a
-word that comes late or twice starts nothing that its gateway does not wait for.
-"""
-
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -15,6 +11,7 @@ from hotset.core.ports import Lane
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.core.versions import VersionRecord
 from hotset.planner.effect_runner import WorkerShape
+from hotset.planner.held_requests import HeldRequests
 from hotset.planner.protocol import (
     Abort,
     Accepted,
@@ -33,35 +30,14 @@ from hotset.planner.rules import demand
 from hotset.planner.truth import Truth
 from hotset.planner.virtual_life import VirtualLife
 from hotset.planner.virtual_store import VirtualStore
+from hotset.planner.worker_view import heartbeat_of
 from hotset.sim.clocks import SkewedClock, Timers
 from hotset.sim.network import Address, Network
 from hotset.sim.world import World
 
 #: Seconds, by the agent's own clock.
 REPORT_EVERY_S = 0.5
-#: A gateway that says nothing for so long has no reader left.
-GATEWAY_SILENT_S = 3.0
 _RESTART_PAUSE_S = 0.2
-
-
-@dataclass(slots=True)
-class _Held:
-    """A request that this agent holds, and for whom."""
-
-    gateway: Address
-    life: int
-    count: int
-    num_pieces: int = 0
-
-
-@dataclass(slots=True)
-class _Reader:
-    """What a gateway said last: its life, the number of its last list, which of its requests live, and when."""
-
-    life: int
-    count: int
-    live: frozenset[RequestId]
-    heard_at_s: float
 
 
 class VirtualAgent:
@@ -101,10 +77,7 @@ class VirtualAgent:
         self._num_beats = 0
         self._snapshot = RoutingSnapshot()
         self._records: dict[EngineName, VersionRecord] = {}
-        self._held: dict[RequestId, _Held] = {}
-        #: What was held and is over, until its gateway's list shows that no copy of its word is still under way.
-        self._over: dict[RequestId, _Held] = {}
-        self._readers: dict[Address, _Reader] = {}
+        self._held = HeldRequests(self._gateways)
         self._network.attach(self.address, self._receive)
         self._start_engine()
         self._report()
@@ -126,7 +99,7 @@ class VirtualAgent:
     @property
     def num_requests(self) -> int:
         """Requests that it holds."""
-        return len(self._held)
+        return len(self._held.requests)
 
     def _start_engine(self) -> None:
         self.store.open()
@@ -148,7 +121,8 @@ class VirtualAgent:
     def life_ended(self) -> None:
         """Start another engine after a pause."""
         self.life = None
-        demand(not self._held, "I8", f"{self.address} holds {list(self._held)} and has no engine")
+        held = list(self._held.requests)
+        demand(not held, "I8", f"{self.address} holds {held} and has no engine")
         if self.is_up:
             self._timers.after(_RESTART_PAUSE_S, f"{self.address} starts another engine", self._start_engine)
 
@@ -161,21 +135,19 @@ class VirtualAgent:
     def refused(self, request: RequestId, code: str, retry_after_ms: int | None) -> None:
         """Tell the gateway no."""
         self._tell(request, Refused(request, code, retry_after_ms))
-        self._over[request] = self._held.pop(request)
+        self._held.end(request)
 
     def token(self, request: RequestId, stamp: Stamp) -> None:
         """Hand a token on."""
-        held = self._held[request]
-        self._tell(request, Piece(request, held.num_pieces, stamp))
-        held.num_pieces += 1
+        self._tell(request, Piece(request, self._held.next_piece(request), stamp))
 
     def ended(self, request: RequestId, code: str) -> None:
         """Hand the end on."""
-        self._tell(request, Piece(request, self._held[request].num_pieces, ended=code))
-        self._over[request] = self._held.pop(request)
+        self._tell(request, Piece(request, self._held.next_piece(request), ended=code))
+        self._held.end(request)
 
     def _tell(self, request: RequestId, message: object) -> None:
-        self._network.send(self.address, self._held[request].gateway, message)
+        self._network.send(self.address, self._held.requests[request].gateway, message)
 
     # --- what it hears ---------------------------------------------------------------------------------
 
@@ -186,7 +158,7 @@ class VirtualAgent:
             case Abort(request):
                 self._abort(request)
             case Alive():
-                self._mind_reader(source, message)
+                self._abort_all(self._held.listed(source, message, self.clock.monotonic_s()))
             case Published(snapshot):
                 self._apply(snapshot)
             case _:
@@ -195,10 +167,10 @@ class VirtualAgent:
     def _submit(self, source: Address, submit: Submit) -> None:
         work, name = submit.work, engine_name(submit.work.route)
         request = work.request_id
-        if request in self._held:
+        if request in self._held.requests:
             self._tell(request, Waiting(request))
             return
-        if request in self._over or self._is_stale(source, submit):
+        if self._held.is_late(source, submit):
             return
         if name is not None and name not in self._records:
             answer: object = Refused(request, EngineUnavailableError.code)
@@ -211,36 +183,20 @@ class VirtualAgent:
         if self.life is None or work.route.base != self._base:
             self._network.send(self.address, source, Refused(request, EngineUnavailableError.code))
             return
-        self._held[request] = _Held(source, submit.life, submit.count)
+        self._held.begin(source, submit)
         self._tell(request, Waiting(request))
         self.life.submit(work, name)
 
-    def _is_stale(self, source: Address, submit: Submit) -> bool:
-        """Whether the gateway has said since that nobody waits for this any more."""
-        reader = self._readers.get(source)
-        if reader is None or submit.life > reader.life:
-            return False
-        is_before = submit.life < reader.life or submit.count <= reader.count
-        return is_before and submit.work.request_id not in reader.live
-
     def _abort(self, request: RequestId) -> None:
-        if request not in self._held:
+        if request not in self._held.requests:
             return
-        self._over[request] = self._held.pop(request)
+        self._held.end(request)
         assert self.life is not None, f"{self.address} holds {request} without an engine"
         self.life.abort(request)
 
-    def _mind_reader(self, gateway: Address, alive: Alive) -> None:
-        """End what the gateway sent before this list and does not name in it."""
-        last = self._readers.get(gateway)
-        if last is not None and (alive.life, alive.count) < (last.life, last.count):
-            return
-        live = frozenset(alive.requests)
-        self._readers[gateway] = _Reader(alive.life, alive.count, live, self.clock.monotonic_s())
-        for request, held in list(self._held.items()):
-            if _is_done_with(gateway, alive, request, held):
-                self._abort(request)
-        self._over = {r: held for r, held in self._over.items() if not _is_done_with(gateway, alive, r, held)}
+    def _abort_all(self, requests: Iterable[RequestId]) -> None:
+        for request in requests:
+            self._abort(request)
 
     def _apply(self, snapshot: RoutingSnapshot) -> None:
         if snapshot.epoch > self.epoch:
@@ -260,25 +216,16 @@ class VirtualAgent:
         if self.life is None:
             heartbeat = Heartbeat(worker=worker, fence=self._fence, number=self._num_beats)
         else:
-            heartbeat = self.life.heartbeat(worker, self._fence, self._num_beats, self.epoch)
+            heartbeat = heartbeat_of(
+                self.life.residency,
+                self.life.requests,
+                worker,
+                fence=self._fence,
+                number=self._num_beats,
+                epoch=self.epoch,
+            )
         for listener in (*self._gateways, self._control):
             self._network.send(self.address, listener, Beat(heartbeat))
         self._network.send(self.address, self._control, Holds(self.epoch, self.clock.monotonic_s()))
-        self._drop_silent_readers()
+        self._abort_all(self._held.without_reader(self.clock.monotonic_s()))
         self._timers.after(REPORT_EVERY_S, f"{self.address} reports", self._report)
-
-    def _drop_silent_readers(self) -> None:
-        now_s = self.clock.monotonic_s()
-        for gateway in self._gateways:
-            reader = self._readers.setdefault(gateway, _Reader(0, 0, frozenset(), now_s))
-            if now_s - reader.heard_at_s < GATEWAY_SILENT_S:
-                continue
-            for request, held in list(self._held.items()):
-                if held.gateway == gateway:
-                    self._abort(request)
-
-
-def _is_done_with(gateway: Address, alive: Alive, request: RequestId, held: _Held) -> bool:
-    """Whether a gateway's list covers a request and does not name it."""
-    is_covered = held.gateway == gateway and (held.life, held.count) <= (alive.life, alive.count)
-    return is_covered and request not in alive.requests

@@ -4,29 +4,18 @@ Every decision is the dispatcher's; `effect_runner` carries out what it asks of 
 """
 
 import math
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from functools import partial
-from typing import Protocol
 
 from hotset.admission.fair_queue import FairQueue
-from hotset.core.errors import (
-    AdapterColdError,
-    EngineFailedError,
-    HotsetError,
-    LoadFailedError,
-    SlotReclaimedError,
-    SlotsFullError,
-    TooManyRequestsError,
-)
-from hotset.core.fleet import Heartbeat
-from hotset.core.ids import EngineName, RequestId, TenantId, WorkerId
-from hotset.core.ports import Lane, Work
+from hotset.core.errors import AdapterColdError, EngineFailedError, SlotReclaimedError
+from hotset.core.ids import EngineName, RequestId, TenantId
+from hotset.core.ports import Work
 from hotset.core.quotas import Quota
 from hotset.core.versions import VersionRecord
 from hotset.dispatch.dispatcher import Arrived, Dispatcher, Frozen
 from hotset.planner.effect_runner import EffectRunner, WorkerShape, num_bytes
+from hotset.planner.life_requests import LifeOwner, LifeRequest
 from hotset.planner.protocol import Stamp
 from hotset.planner.rules import EngineRules, demand
 from hotset.planner.truth import Truth
@@ -50,48 +39,11 @@ from hotset.residency.events import (
 )
 from hotset.residency.residency import Residency
 from hotset.residency.reuse import ReuseModel
-from hotset.residency.slots import SlotState
 from hotset.sim.clocks import SkewedClock
 from hotset.sim.world import Timer, World
 
-
-class LifeOwner(Protocol):
-    """The agent of a life: hears what becomes of requests."""
-
-    def accepted(self, request: RequestId, lane: Lane) -> None:
-        """It goes to the engine."""
-        ...
-
-    def refused(self, request: RequestId, code: str, retry_after_ms: int | None) -> None:
-        """It holds nothing any more."""
-        ...
-
-    def token(self, request: RequestId, stamp: Stamp) -> None:
-        """A token came."""
-        ...
-
-    def ended(self, request: RequestId, code: str) -> None:
-        """The engine is done with it; the code is empty where the answer is whole."""
-        ...
-
-    def life_ended(self) -> None:
-        """The engine is gone."""
-        ...
-
-
 #: As the agent's: a time that is nearly come does not keep it busy.
 _TIMER_MIN_S = 0.001
-
-
-@dataclass(slots=True)
-class _Request:
-    work: Work
-    name: EngineName | None
-    lane: Lane
-    #: Ends its wait; None once it is dispatched.
-    timer: Timer | None = None
-    has_begun: bool = False
-    is_aborting: bool = False
 
 
 class VirtualLife:
@@ -124,7 +76,7 @@ class VirtualLife:
         )
         queue = FairQueue(sequences_max=shape.sequences_max, adapters_max=shape.adapters_max)
         self.dispatcher = Dispatcher(self._residency, queue, waiting_max=shape.waiting_max)
-        self._requests: dict[RequestId, _Request] = {}
+        self._requests: dict[RequestId, LifeRequest] = {}
         self._timer: Timer | None = None
         self._effects = EffectRunner(
             world, clock, self._tell, subject=subject, shape=shape, store=store, engine=self.engine, rules=self.rules
@@ -151,14 +103,13 @@ class VirtualLife:
     def submit(self, work: Work, name: EngineName | None) -> None:
         """Let the work wait until its version is in a slot and a place is free, or refuse it."""
         is_hot = name is None or self._residency.is_hot(name)
-        entry = _Request(work, name, "hot" if is_hot else "loading")
+        entry = LifeRequest(work, name, "hot" if is_hot else "loading")
         request, budget_s = work.request_id, None if work.budget_ms is None else work.budget_ms / 1000
         patience_s = min(self._shape.load_timeout_s, math.inf if budget_s is None else budget_s)
         what = f"{self._subject} patience of {request} ends"
         entry.timer = self._clock.after(patience_s, what, partial(self._give_up, request))
         self._requests[request] = entry
-        num_sequences = work.generate.n * len(work.generate.prompts or (None,))
-        self._tell(Arrived(request, name, work.tenant, _input_tokens(work), num_sequences, budget_s))
+        self._tell(Arrived(request, name, work.tenant, entry.input_tokens, entry.num_sequences, budget_s))
 
     def abort(self, request: RequestId) -> None:
         """End a request wherever it stands; an unknown one is ignored."""
@@ -172,49 +123,22 @@ class VirtualLife:
         entry.is_aborting = True
         self.engine.abort(request, lambda: self._release(request))
 
-    def num_requests(self) -> int:
-        """Requests that wait or run here."""
-        return len(self._requests)
+    @property
+    def requests(self) -> Collection[LifeRequest]:
+        """What waits or runs here."""
+        return self._requests.values()
 
-    def heartbeat(self, worker: WorkerId, fence: int, number: int, epoch: int) -> Heartbeat:
-        """Say how the worker is at this moment."""
-        slots, warm = self._residency.state.slots, self._residency.state.warm
-        resident = tuple(slot.name for slot in slots if slot.state is SlotState.HOT and slot.name is not None)
-        waiting = [entry for entry in self._requests.values() if entry.timer is not None]
-        names = Counter(entry.name for entry in self._requests.values() if entry.name is not None)
-        return Heartbeat(
-            worker=worker,
-            fence=fence,
-            number=number,
-            snapshot_epoch=epoch,
-            is_ready=True,
-            num_free_slots=sum(slot.state is SlotState.EMPTY for slot in slots),
-            resident=resident,
-            loading=tuple(slot.name for slot in slots if slot.state is SlotState.LOADING and slot.name is not None),
-            warm=tuple(name for name in warm if name not in resident),
-            num_running=len(self._requests) - len(waiting),
-            num_waiting=len(waiting),
-            in_flight=dict(names),
-        )
-
-    def in_engine(self) -> frozenset[EngineName]:
-        """Return the versions that the policy believes to be in the engine."""
-        slots = self._residency.state.slots
-        holds = (SlotState.HOT, SlotState.CLOSING, SlotState.UNLOADING)
-        return frozenset(slot.name for slot in slots if slot.state in holds and slot.name is not None)
+    @property
+    def residency(self) -> Residency:
+        """Who is in the slots, to look at and not to touch."""
+        return self._residency
 
     def stop(self) -> None:
         """End with the agent: nobody is told anything."""
         self.engine.is_gone = True
         self._effects.stop()
         for entry in self._requests.values():
-            if entry.timer is not None:
-                entry.timer.cancel()
-
-    @property
-    def residency(self) -> Residency:
-        """Who is in the slots, to look at and not to touch."""
-        return self._residency
+            entry.stop_waiting()
 
     # --- what the engine says --------------------------------------------------------------------------
 
@@ -295,12 +219,11 @@ class VirtualLife:
     def _start(self, request: RequestId) -> None:
         entry = self._requests[request]
         assert entry.timer is not None, f"I8: {request} is dispatched twice"
-        entry.timer.cancel()
-        entry.timer = None
+        entry.stop_waiting()
         generate = entry.work.generate
         assert generate.sampling.max_tokens is not None, "a simulated answer has a length"
         self._owner.accepted(request, entry.lane)
-        self.engine.generate(request, generate.engine_name, _input_tokens(entry.work), generate.sampling.max_tokens)
+        self.engine.generate(request, generate.engine_name, entry.input_tokens, generate.sampling.max_tokens)
 
     def _give_up(self, request: RequestId) -> None:
         """Refuse a request whose wait took too long, as `worker.engine_life` does."""
@@ -310,7 +233,7 @@ class VirtualLife:
         until_hot = self.dispatcher.outlook.until_hot(entry.name, work.tenant, now_s)
         self._forget(request)
         self._tell(Released(request), work.tenant)
-        error, retry_after_ms = _late(entry, is_wanting=is_wanting), None
+        error, retry_after_ms = entry.late_error(is_wanting=is_wanting), None
         if error is AdapterColdError:
             retry_after_ms = max(1, math.ceil(until_hot.expected_s * 1000))
         self._owner.refused(request, error.code, retry_after_ms)
@@ -321,18 +244,4 @@ class VirtualLife:
             self._tell(Released(request), entry.work.tenant)
 
     def _forget(self, request: RequestId) -> None:
-        entry = self._requests.pop(request)
-        if entry.timer is not None:
-            entry.timer.cancel()
-
-
-def _input_tokens(work: Work) -> int:
-    return sum(len(prompt) for prompt in work.generate.prompts or ())
-
-
-def _late(entry: _Request, *, is_wanting: bool) -> type[HotsetError]:
-    if entry.lane == "hot":
-        return TooManyRequestsError
-    if entry.work.budget_ms is not None:
-        return AdapterColdError
-    return SlotsFullError if is_wanting else LoadFailedError
+        self._requests.pop(request).stop_waiting()

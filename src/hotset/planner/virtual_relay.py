@@ -1,0 +1,240 @@
+"""A simulated gateway's requests from their route to their end: sent to an agent, again or to another one, answered.
+
+A withdrawal stops what has not begun when the snapshot that holds it is applied, and is looked for once more at the
+first piece of an answer, as in `gateway.exchange`.
+"""
+
+from functools import partial
+
+from hotset.admission.in_flight import InFlight
+from hotset.admission.outcomes import Outcome
+from hotset.core.errors import AdmissionError, EngineUnavailableError, HotsetError, RequestError, RevokedError
+from hotset.core.fleet import Heartbeat
+from hotset.core.ids import RequestId, WorkerId
+from hotset.core.ports import Withdrawal
+from hotset.planner.exchanges import Exchange, Observer, submit_of
+from hotset.planner.held_snapshot import HeldSnapshot
+from hotset.planner.protocol import Abort, Accepted, Alive, Piece, Refused, StaleRoute, Waiting
+from hotset.planner.virtual_homes import newer
+from hotset.routing.pick import PickSettings, Sight, pick
+from hotset.sim.clocks import SkewedClock
+from hotset.sim.network import Address, Network
+from hotset.sim.world import Action
+
+#: What an agent says of a request.
+Answer = Waiting | Accepted | Refused | StaleRoute | Piece
+#: Seconds, by the gateway's own clock.
+#: A word to an agent that is not answered for so long is said again, or to another one.
+UNANSWERED_S = 0.4
+TRIES_MAX = 3
+_PICK = PickSettings(fresh_s=1.0, lost_after_s=3.0)
+#: A request that waits at an agent and hears nothing for so long is given up; longer than any agent lets it wait.
+WAITING_S = 10.0
+#: A running answer that brings nothing for so long is given up.
+SILENT_S = 6.0
+_REFUSING = (RequestError, AdmissionError)
+
+
+class Relay:
+    """The requests of one life of a gateway."""
+
+    def __init__(
+        self,
+        network: Network,
+        address: Address,
+        clock: SkewedClock,
+        held: HeldSnapshot,
+        *,
+        agents: tuple[Address, ...],
+        life: int,
+        in_flight: InFlight,
+        observer: Observer,
+    ) -> None:
+        self._network, self._address, self._clock, self._held = network, address, clock, held
+        self._life, self._in_flight, self._observer = life, in_flight, observer
+        #: The newest heartbeat of each worker, and when it came; own clock.
+        self._beats: dict[WorkerId, tuple[Heartbeat, float]] = {}
+        self._exchanges: dict[RequestId, Exchange] = {}
+        #: Words sent to each agent.
+        self._counts = dict.fromkeys(agents, 0)
+
+    # --- from a route to an agent ----------------------------------------------------------------------
+
+    def begin(self, exchange: Exchange) -> None:
+        """Take a request that has its route."""
+        self._exchanges[exchange.asked.request] = exchange
+        self._observer.bound(exchange.asked.request, exchange.key, exchange.bound, exchange.epoch)
+        self._submit(exchange)
+
+    def _submit(self, exchange: Exchange) -> None:
+        """Hand a request to the worker that suits it best, of those that were not tried."""
+        picked = pick(self._held.snapshot, exchange.key.tenant, exchange.bound.route, self._sights(), _PICK)
+        left = [worker for worker in picked if worker not in exchange.tried]
+        if not left:
+            self._fail(exchange, EngineUnavailableError())
+            return
+        exchange.agent = left[0]
+        exchange.tried.append(exchange.agent)
+        exchange.num_tries = 0
+        exchange.submitted_at_s = self._clock.monotonic_s()
+        self._counts[exchange.agent] += 1
+        exchange.count = self._counts[exchange.agent]
+        self._send_submit(exchange)
+
+    def _sights(self) -> dict[WorkerId, Sight]:
+        """Return what is known of each worker."""
+        now_s = self._clock.monotonic_s()
+        return {
+            worker: Sight(heartbeat, now_s - at_s, self._num_sent(worker, at_s))
+            for worker, (heartbeat, at_s) in self._beats.items()
+        }
+
+    def _num_sent(self, worker: WorkerId, since_s: float) -> int:
+        return sum(each.agent == worker and each.submitted_at_s >= since_s for each in self._exchanges.values())
+
+    def _send_submit(self, exchange: Exchange) -> None:
+        """Say it, again where nothing came back, and at last to another agent."""
+        if exchange.num_tries == TRIES_MAX:
+            self._network.send(self._address, exchange.agent, Abort(exchange.asked.request))
+            self._submit(exchange)
+            return
+        exchange.num_tries += 1
+        submit = submit_of(exchange, self._life, self._clock.monotonic_s())
+        self._network.send(self._address, exchange.agent, submit)
+        self._set_timer(exchange, UNANSWERED_S, partial(self._send_submit, exchange))
+
+    # --- what agents say -------------------------------------------------------------------------------
+
+    def beat(self, heartbeat: Heartbeat) -> None:
+        """Take a worker's word for how it is, unless it is late."""
+        last = self._beats.get(heartbeat.worker)
+        if newer(heartbeat, None if last is None else last[0]):
+            self._beats[heartbeat.worker] = heartbeat, self._clock.monotonic_s()
+
+    def alive(self, agent: Address) -> Alive:
+        """Return which requests an agent should hold for this gateway."""
+        live = tuple(r for r, exchange in self._exchanges.items() if exchange.agent == agent)
+        return Alive(self._life, self._counts[agent], live)
+
+    def hear(self, source: Address, message: Answer) -> None:
+        """Take an agent's word on a request, unless another agent is to serve it by now."""
+        exchange = self._exchanges.get(message.request)
+        if exchange is None or exchange.agent != source:
+            return
+        match message:
+            case Waiting() | Accepted():
+                self._set_timer(exchange, WAITING_S, partial(self._fall_silent, exchange))
+            case Refused(_, code):
+                self._refused(exchange, code)
+            case StaleRoute(_, epoch):
+                self._resolve_again(exchange, epoch)
+            case Piece():
+                self._take_piece(exchange, message)
+
+    def _refused(self, exchange: Exchange, code: str) -> None:
+        if not exchange.is_waiting or exchange.wants_epoch:
+            return
+        if code == EngineUnavailableError.code:
+            self._submit(exchange)
+            return
+        self._end(exchange, Outcome.REFUSED, code)
+
+    def _resolve_again(self, exchange: Exchange, epoch: int) -> None:
+        """Bind the request anew once the agent's epoch is here: nothing of an answer has come."""
+        if not exchange.is_waiting:
+            return
+        if self._held.epoch < epoch:
+            exchange.wants_epoch = epoch
+            self._held.ask_control()
+            late = partial(self._fail, exchange, EngineUnavailableError())
+            self._set_timer(exchange, 2.0, late)
+            return
+        exchange.wants_epoch = 0
+        try:
+            exchange.key = self._held.authenticate(exchange.asked.key_hash)
+            exchange.bound = self._held.resolve(exchange.key, exchange.asked.model)
+        except HotsetError as error:
+            self._fail(exchange, error)
+            return
+        exchange.epoch = self._held.epoch
+        self._observer.bound(exchange.asked.request, exchange.key, exchange.bound, exchange.epoch)
+        exchange.tried.clear()
+        self._submit(exchange)
+
+    def _take_piece(self, exchange: Exchange, piece: Piece) -> None:
+        """Hand pieces on in their order; what came before its turn waits for it."""
+        if piece.position < exchange.num_pieces:
+            return
+        exchange.early[piece.position] = piece
+        while (following := exchange.early.pop(exchange.num_pieces, None)) is not None:
+            if exchange.is_waiting and (error := self._held.stop_reason(exchange)) is not None:
+                self._fail(exchange, error)
+                return
+            exchange.is_waiting = False
+            exchange.num_pieces += 1
+            if following.token is not None:
+                self._observer.token(exchange.asked.request, following.token, self._held.epoch)
+                continue
+            code = following.ended or ""
+            self._end(exchange, Outcome.FAILED if code else Outcome.COMPLETED, code)
+            return
+        self._set_timer(exchange, SILENT_S, partial(self._fall_silent, exchange))
+
+    # --- withdrawals -----------------------------------------------------------------------------------
+
+    def snapshot_changed(self) -> None:
+        """Stop what has not begun and may not any more; resolve anew what an agent asked that for."""
+        for exchange in list(self._exchanges.values()):
+            if exchange.wants_epoch:
+                self._resolve_again(exchange, exchange.wants_epoch)
+            elif exchange.is_waiting and (error := self._held.stop_reason(exchange)) is not None:
+                self._fail(exchange, error)
+
+    def cut(self, epoch: int, withdrawal: Withdrawal) -> None:
+        """End what was bound before this epoch and is covered."""
+        for exchange in list(self._exchanges.values()):
+            key, route = exchange.key, exchange.bound.route
+            if exchange.epoch < epoch and withdrawal.covers(key.tenant, key.key, route):
+                self._fail(exchange, RevokedError())
+
+    # --- ends ------------------------------------------------------------------------------------------
+
+    def leave(self, request: RequestId) -> None:
+        """A client went away."""
+        if (exchange := self._exchanges.get(request)) is not None:
+            self._end(exchange, Outcome.CANCELLED, "")
+
+    def break_off(self) -> None:
+        """The gateway is gone: every client sees its connection break."""
+        for request, exchange in list(self._exchanges.items()):
+            if exchange.timer is not None:
+                exchange.timer.cancel()
+            self._observer.ended(request, Outcome.FAILED, "connection_broken")
+        self._exchanges.clear()
+
+    def _fall_silent(self, exchange: Exchange) -> None:
+        self._end(exchange, Outcome.FAILED, "silent")
+
+    def _fail(self, exchange: Exchange, error: HotsetError) -> None:
+        self._end(exchange, outcome_of(error) if exchange.is_waiting else Outcome.FAILED, error.code)
+
+    def _end(self, exchange: Exchange, outcome: Outcome, code: str) -> None:
+        request = exchange.asked.request
+        del self._exchanges[request]
+        if exchange.timer is not None:
+            exchange.timer.cancel()
+        self._in_flight.leave(exchange.key.tenant)
+        if exchange.agent and outcome is not Outcome.COMPLETED:
+            self._network.send(self._address, exchange.agent, Abort(request))
+        self._observer.ended(request, outcome, code)
+
+    def _set_timer(self, exchange: Exchange, seconds: float, action: Action) -> None:
+        if exchange.timer is not None:
+            exchange.timer.cancel()
+        what = f"{self._address} waits no more for {exchange.asked.request}"
+        exchange.timer = self._clock.after(seconds, what, action)
+
+
+def outcome_of(error: HotsetError) -> Outcome:
+    """Return how a request that has not begun ends by an error."""
+    return Outcome.REFUSED if isinstance(error, _REFUSING) else Outcome.FAILED

@@ -35,6 +35,7 @@ Bounds = Mapping[str, tuple[float, float]]
 _MIB = 1 << 20
 _WORKER_BOUNDS: Bounds = {
     "warm_bytes_max": (_MIB, 1 << 44),
+    "fetched_bytes_max": (_MIB, 1 << 44),
     "load_timeout_s": (0.1, 3600.0),
     "effect_timeout_s": (0.1, 3600.0),
     "load_retry_s": (0.0, 3600.0),

@@ -139,6 +139,11 @@ class Holders:
         ordered = sorted(self._sessions.values(), key=lambda session: (session.peer.role, session.peer.name))
         return [HolderView(each.peer, each.epoch, now_s - each.began_s, each.fence) for each in ordered]
 
+    @property
+    def snapshot(self) -> RoutingSnapshot:
+        """The newest."""
+        return self._snapshot
+
     # --- what the door brings --------------------------------------------------------------------------
 
     async def register(self, register: Register, link: Link[Any]) -> Session:

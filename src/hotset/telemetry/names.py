@@ -84,6 +84,13 @@ LOAD = MetricName(
     _LOADS_S,
 )
 LOOKUPS = MetricName("hotset_adapter_lookups", "counter", "Requests by the tier their version was found in.", ("tier",))
+BLOB_FETCHES = MetricName(
+    "hotset_blob_fetches",
+    "counter",
+    "Tries to fetch a blob of the trusted store from control, of a worker on another machine: done or failed.",
+    ("outcome",),
+)
+BLOB_FETCHED = MetricName("hotset_blob_fetched_bytes", "counter", "Bytes that came by those fetches that were done.")
 EVICTIONS = MetricName(
     "hotset_adapter_evictions",
     "counter",

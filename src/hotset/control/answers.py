@@ -285,6 +285,7 @@ class VersionAnswer(Answer):
     publisher: str
     created_at_s: float
     is_banned: bool
+    is_quarantined: bool
     is_purged: bool
     approval: ApprovalAnswer | None
     history: list[HistoryAnswer]

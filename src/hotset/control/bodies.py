@@ -136,8 +136,13 @@ class ApproveBody(Body):
     accept_unprovable: bool = False
 
 
-class QuarantineBody(Body):
-    """Why a version is banned."""
+class ReasonBody(Body):
+    """Why; kept in the audit log."""
 
     reason: Annotated[str, Field(min_length=1, max_length=500)]
-    cut: bool = True
+
+
+class QuarantineBody(ReasonBody):
+    """Why a version is held back, and whether to end what runs on it."""
+
+    cut: bool = False

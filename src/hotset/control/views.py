@@ -221,6 +221,7 @@ def _summary(row: VersionRow, base_names: dict[Digest, BaseName]) -> answers.Ver
         publisher=row.publisher,
         created_at_s=row.created_at_s,
         is_banned=row.is_banned,
+        is_quarantined=row.is_quarantined,
         is_purged=row.purged_at_s is not None,
         approval=_approval(row),
         history=[],

@@ -197,6 +197,16 @@ BANS = Table(
     Column("at_s", Float, nullable=False),
 )
 
+QUARANTINES = Table(
+    "quarantines",
+    METADATA,
+    Column("digest", Text, primary_key=True),
+    Column("reason", Text, nullable=False),
+    Column("code", Text, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("at_s", Float, nullable=False),
+)
+
 USAGE = Table(
     "usage",
     METADATA,

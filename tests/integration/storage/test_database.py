@@ -181,6 +181,20 @@ def test_purged_and_banned_show(published: Database) -> None:
         assert catalogue.versions.named_blobs() == set()
 
 
+def test_a_quarantine_shows_until_it_is_lifted(published: Database) -> None:
+    with published.write() as catalogue:
+        catalogue.trust.quarantine(DIGEST, "odd", code="operator", actor="bob", now_s=6.0)
+        catalogue.trust.quarantine(DIGEST, "odder", code="operator", actor="bob", now_s=7.0)
+        row = catalogue.versions.get(FIRST)
+        assert row is not None
+        assert (row.is_quarantined, catalogue.trust.num_quarantined()) == (True, 1)
+        catalogue.trust.lift_quarantine(DIGEST)
+        catalogue.trust.lift_quarantine(DIGEST)
+        row = catalogue.versions.get(FIRST)
+        assert row is not None
+        assert (row.is_quarantined, catalogue.trust.num_quarantined()) == (False, 0)
+
+
 @pytest.mark.parametrize(
     "statement",
     [

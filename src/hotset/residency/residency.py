@@ -16,7 +16,7 @@ from hotset.core.errors import ModelNotFoundError
 from hotset.core.ids import EngineName, RequestId, TenantId
 from hotset.core.quotas import DEFAULT_QUOTA, Quota
 from hotset.residency.accounts import Accounts
-from hotset.residency.charges import move_charge
+from hotset.residency.charges import move_charge, num_used_up
 from hotset.residency.decision import Decision, decide, stall_wait_s
 from hotset.residency.demand import Demand
 from hotset.residency.events import (
@@ -166,6 +166,12 @@ class Residency:
     def stall_wait_s(self, tenant: TenantId, now_s: float) -> float:
         """Return how long the next load for a tenant has to wait, so that what runs is not stalled for too long."""
         return stall_wait_s(self.state, self.accounts, self._stall, tenant, now_s)
+
+    def cut_in_s(self, slot: Slot, tenant: TenantId, now_s: float) -> float | None:
+        """Return when what runs in a slot is cut at the latest if a tenant gets it; None where it runs to its end."""
+        is_owed = num_used_up(self.state, tenant) < self.accounts.share(tenant).reserve
+        is_taken_back = slot.state is SlotState.HOT and slot.account != tenant and is_owed
+        return self._reclaim.left_s(slot, now_s, is_taken_back=is_taken_back)
 
     # --- requests --------------------------------------------------------------------------------------
 

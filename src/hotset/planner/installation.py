@@ -14,6 +14,7 @@ from hotset.core.messages import ModuleSpec
 from hotset.core.quotas import Quota
 from hotset.core.snapshot import AliasEntry, KeyEntry, RoutingSnapshot
 from hotset.core.versions import FileEntry, Manifest, VersionRecord
+from hotset.planner.arrangement import Arrangement
 from hotset.planner.truth import Truth, digest_of, weights_of
 from hotset.registry.approval import reviewer_key_id, sign_approval
 from hotset.registry.digests import version_digest
@@ -58,6 +59,7 @@ class Installation:
     versions: dict[AdapterId, list[VersionRecord]] = field(default_factory=dict[AdapterId, list[VersionRecord]])
     #: Versions that may be served, by engine name.
     serving: dict[EngineName, VersionRecord] = field(default_factory=dict[EngineName, VersionRecord])
+    arrangement: Arrangement = field(default_factory=lambda: Arrangement(BASE))
     #: No loads and no evictions.
     is_frozen: bool = False
 
@@ -74,6 +76,13 @@ class Installation:
             self.truth.approved.add(name)
         return record
 
+    def withdraw(self, name: EngineName) -> VersionRecord:
+        """Let one version serve no more; an adapter that has no other gets one."""
+        record = self.serving.pop(name)
+        if not any(each.ref.adapter == record.ref.adapter for each in self.serving.values()):
+            self.publish(record.ref.adapter, record.manifest.rank_max)
+        return record
+
     def snapshot(self, epoch: int) -> RoutingSnapshot:
         """Return the routing state at this moment."""
         entries = {
@@ -88,6 +97,8 @@ class Installation:
             quotas={tenant.name: tenant.quota for tenant in self.tenants.values()},
             aliases=entries,
             versions=dict(self.serving),
+            pools=self.arrangement.pools(),
+            tenant_pools=self.arrangement.tenant_pools(),
             is_frozen=self.is_frozen,
         )
 

@@ -134,6 +134,8 @@ class TenantAnswer(Answer):
     reserve_slots: int
     limit_slots: int | None
     loads_per_minute: float | None
+    reserve_bytes: int
+    limit_bytes: int | None
     terms: TermsAnswer
     allows_jobs: bool
 
@@ -285,7 +287,6 @@ class VersionAnswer(Answer):
     publisher: str
     created_at_s: float
     is_banned: bool
-    is_quarantined: bool
     is_purged: bool
     approval: ApprovalAnswer | None
     history: list[HistoryAnswer]

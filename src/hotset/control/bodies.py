@@ -50,6 +50,8 @@ class QuotaBody(Body):
     reserve_slots: int | None = None
     limit_slots: int | None = None
     loads_per_minute: float | None = None
+    reserve_bytes: int | None = None
+    limit_bytes: int | None = None
 
 
 class TermsBody(Body):
@@ -136,13 +138,8 @@ class ApproveBody(Body):
     accept_unprovable: bool = False
 
 
-class ReasonBody(Body):
-    """Why; kept in the audit log."""
+class QuarantineBody(Body):
+    """Why a version is banned."""
 
     reason: Annotated[str, Field(min_length=1, max_length=500)]
-
-
-class QuarantineBody(ReasonBody):
-    """Why a version is held back, and whether to end what runs on it."""
-
-    cut: bool = False
+    cut: bool = True

@@ -1,4 +1,4 @@
-"""Whatever operators do to versions, in whatever order: what is routable was approved and is not banned."""
+"""Whatever operators do to versions, in whatever order: what is routable was approved and is not held back."""
 
 import asyncio
 import tempfile
@@ -11,7 +11,8 @@ from hotset.core.errors import ApprovalInvalidError, ProofFailedError
 from hotset.registry.approval import check_approval
 from tests.support.installation import Installation, installation, version_path
 
-VERBS = ("prove", "prove_badly", "approve", "promote", "retire", "quarantine", "purge")
+VERBS = ("prove", "prove_badly", "approve", "promote", "retire", "quarantine", "release", "ban", "purge")
+WITH_REASON = ("quarantine", "release", "ban")
 FINAL = ("retired", "rejected")
 
 acts = st.lists(st.tuples(st.sampled_from(VERBS), st.integers(1, 3)), min_size=3, max_size=14)
@@ -20,7 +21,7 @@ acts = st.lists(st.tuples(st.sampled_from(VERBS), st.integers(1, 3)), min_size=3
 async def act(inst: Installation, verb: str, number: int) -> None:
     """Do it, or be refused: an illegal step is a 409, a failed proof a 422, never anything else."""
     inst.prover.fails_with = ProofFailedError("NaN") if verb == "prove_badly" else None
-    body = {"reason": "drawn"} if verb == "quarantine" else {}
+    body = {"reason": "drawn"} if verb in WITH_REASON else {}
     path = f"{version_path(f'acme/support@{number}')}/{verb.removesuffix('_badly')}"
     answer = await inst.call("POST", path, body)
     assert answer.status_code in (200, 409, 422), answer.text
@@ -43,6 +44,7 @@ async def unapproved(inst: Installation, ended: dict[int, str]) -> list[str]:
         shown = by_name[name]
         assert shown["state"] in ("active", "standby", "canary")
         assert not shown["is_banned"]
+        assert not shown["is_quarantined"]
         assert not shown["is_purged"]
         try:
             check_approval(record, inst.folder.reviewer_keys())

@@ -38,6 +38,10 @@ class Prediction:
         """Return what it is where nothing happens before some seconds have passed."""
         return Prediction(max(self.expected_s, seconds), max(self.safe_s, seconds))
 
+    def at_most(self, seconds: float) -> "Prediction":
+        """Return what it is where some seconds are the end of it."""
+        return Prediction(min(self.expected_s, seconds), min(self.safe_s, seconds))
+
     def less(self, seconds: float) -> "Prediction":
         """Return what is left after some seconds."""
         return Prediction(max(0.0, self.expected_s - seconds), max(0.0, self.safe_s - seconds))

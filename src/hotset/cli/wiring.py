@@ -27,7 +27,7 @@ from hotset.storage.sealing import Sealer
 from hotset.storage.state_folder import StateFolder
 from hotset.telemetry.metrics import Metrics
 from hotset.worker.agent import LocalAgent
-from hotset.worker.local_store import LocalStore
+from hotset.worker.local_store import BlobSource, LocalStore
 from hotset.worker.sweep import Sweep
 
 
@@ -79,6 +79,8 @@ class AgentParts:
     folders: BaseFolders
     clock: Clock
     metrics: Metrics
+    #: Where versions' bytes come from; None: from the trusted store in this folder.
+    blobs: BlobSource | None = None
 
     def agent(
         self,
@@ -91,7 +93,7 @@ class AgentParts:
         return LocalAgent(
             base,
             lambda: HostedEngine(self.settings.engine.spec(base, self.folders.of(base))),
-            LocalStore(store, BlobStore(self.folder.blobs)),
+            LocalStore(store, self.blobs or BlobStore(self.folder.blobs)),
             reviewer_keys,
             check_base=lambda: self.folders.check(base),
             settings=self.settings.worker,

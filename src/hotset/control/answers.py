@@ -134,8 +134,6 @@ class TenantAnswer(Answer):
     reserve_slots: int
     limit_slots: int | None
     loads_per_minute: float | None
-    reserve_bytes: int
-    limit_bytes: int | None
     terms: TermsAnswer
     allows_jobs: bool
 
@@ -287,6 +285,7 @@ class VersionAnswer(Answer):
     publisher: str
     created_at_s: float
     is_banned: bool
+    is_quarantined: bool
     is_purged: bool
     approval: ApprovalAnswer | None
     history: list[HistoryAnswer]

@@ -19,7 +19,12 @@ from hotset.control.control import Control
 from hotset.control.endpoints import Call, Endpoint, Reply, read_body
 from hotset.control.openapi import openapi_document
 from hotset.control.problems import problem_response
-from hotset.control.routes_adapters import adapter_endpoints, upload_endpoints, version_endpoints
+from hotset.control.routes_adapters import (
+    adapter_endpoints,
+    upload_endpoints,
+    version_endpoints,
+    withholding_endpoints,
+)
 from hotset.control.routes_fleet import freeze_endpoints, pool_endpoints, worker_endpoints
 from hotset.control.routes_holders import holder_endpoints
 from hotset.control.routes_installation import base_endpoints, installation_endpoints, store_endpoints
@@ -100,6 +105,7 @@ def admin_endpoints(control: Control, explain: Explain | None = None) -> list[En
         *upload_endpoints(control),
         *adapter_endpoints(control),
         *version_endpoints(control),
+        *withholding_endpoints(control),
     ]
 
 

@@ -1,6 +1,7 @@
-"""Commands that decide what a verified version may do: approve, promote, retire, quarantine, purge."""
+"""Commands that decide what a verified version may do: approve, promote, retire, purge."""
 
 import asyncio
+from dataclasses import dataclass
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -10,7 +11,6 @@ from hotset.control.commits import Change, Commits
 from hotset.control.pools import check_may_roll_out
 from hotset.core.errors import (
     ConflictError,
-    InvalidRequestError,
     NotFoundError,
     PermissionDeniedError,
 )
@@ -18,12 +18,11 @@ from hotset.core.ids import Digest, VersionRef
 from hotset.core.ports import Withdrawal
 from hotset.registry.approval import check_approval, sign_approval
 from hotset.registry.fingerprint import Fingerprint
-from hotset.registry.lifecycle import FINAL_STATES, LOADABLE_STATES, VersionState, VersionVerb, step_state
+from hotset.registry.lifecycle import LOADABLE_STATES, VersionState, VersionVerb, step_state
 from hotset.storage.blobs import BlobStore
 from hotset.storage.catalogue import Catalogue
 from hotset.storage.rows import VersionRow
 
-_REASON_CHARS_MAX = 500
 #: How a version is given up, from each state that is not final. Running requests hold leases of their own, and an
 #: agent keeps a version's files until the last of them has ended; so draining needs no waiting here.
 _RETIREMENT: dict[VersionState, tuple[VersionVerb, ...]] = {
@@ -39,6 +38,27 @@ _RETIREMENT: dict[VersionState, tuple[VersionVerb, ...]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Separation:
+    """Who published a version can't sign for it, but in a one-person install."""
+
+    is_one_person: bool
+    #: How errors name that setting, as the operator would write it.
+    setting: str
+
+    def check(self, actor: Actor, row: VersionRow, verb: str) -> None:
+        """Pass if the actor may answer for the version.
+
+        Raises:
+            PermissionDeniedError: the actor published it.
+        """
+        if not self.is_one_person and actor.name == row.publisher:
+            raise PermissionDeniedError(
+                f"{actor.name!r} published {row.ref} and so can't {verb} it; another reviewer must. "
+                f"Where one person does both, set {self.setting}."
+            )
+
+
 class Approving:
     """What may be served: one method a command."""
 
@@ -50,16 +70,14 @@ class Approving:
         *,
         private_key: Ed25519PrivateKey,
         reviewer_keys: dict[str, Ed25519PublicKey],
-        one_person: bool,
-        one_person_setting: str,
+        separation: Separation,
     ) -> None:
         self._commits = commits
         self._blobs = blobs
         self._store_lock = store_lock
         self._private_key = private_key
         self._reviewer_keys = reviewer_keys
-        self._one_person = one_person
-        self._one_person_setting = one_person_setting
+        self._separation = separation
 
     async def get(self, ref: VersionRef) -> VersionRow:
         """Return a version.
@@ -82,7 +100,7 @@ class Approving:
             NotFoundError: there is no such version.
             IllegalTransitionError: it is not in state `proved`.
             ApprovalInvalidError: the signing key is not among the reviewers' keys, or the record was tampered with.
-            ConflictError: it is banned or purged, or its effect is unprovable and that was not accepted.
+            ConflictError: it is banned, quarantined or purged, or its effect is unprovable and that was not accepted.
         """
         actor.require("reviewer")
 
@@ -90,7 +108,7 @@ class Approving:
             row = need_version(change.catalogue, ref)
             check_usable(row)
             state = step_state(VersionState(row.state), VersionVerb.APPROVE)
-            self._check_separation(actor, row)
+            self._separation.check(actor, row, "approve")
             _check_effect(change.catalogue, row, accept_unprovable=accept_unprovable)
             approval = sign_approval(self._private_key, row.record)
             # A key that is no reviewer's any more signs nothing that would be served.
@@ -118,7 +136,8 @@ class Approving:
             NotFoundError: there is no such version.
             IllegalTransitionError: its state does not allow it.
             ApprovalInvalidError: its approval does not cover exactly this version.
-            ConflictError: it is banned or purged, rollouts are frozen, or a pool takes no new versions at this time.
+            ConflictError: it is banned, quarantined or purged, rollouts are frozen, or a pool takes no new versions
+                at this time.
         """
         actor.require("deployer")
 
@@ -151,35 +170,10 @@ class Approving:
 
         def act(change: Change) -> VersionRow:
             row = need_version(change.catalogue, ref)
-            _give_up(change, row, "retired by an operator")
+            give_up(change, row, "retired by an operator")
             change.audit("version.retire", ref, cut=cut)
             if cut:
                 change.withdrawals.append(Withdrawal(adapter=ref.adapter, digest=row.digest))
-            return need_version(change.catalogue, ref)
-
-        return await self._commits.run(actor, act)
-
-    async def quarantine(self, actor: Actor, ref: VersionRef, reason: str, *, cut: bool = True) -> VersionRow:
-        """Ban a version's digest for ever: never accepted or loaded anywhere. Every version of it is given up.
-
-        Raises:
-            PermissionDeniedError: the actor is no admin.
-            NotFoundError: there is no such version.
-            InvalidRequestError: no reason is given.
-        """
-        actor.require("admin")
-        if not 1 <= len(reason) <= _REASON_CHARS_MAX or not reason.isprintable():
-            raise InvalidRequestError("Say why, in 1 to 500 printable characters.", param="reason")
-
-        def act(change: Change) -> VersionRow:
-            row = need_version(change.catalogue, ref)
-            change.catalogue.trust.add_ban(row.digest, reason, actor=actor.name, now_s=change.now_s)
-            for same in change.catalogue.versions.with_digest(row.digest):
-                if same.state not in FINAL_STATES:
-                    _give_up(change, same, reason)
-            change.audit("version.quarantine", ref, digest=row.digest, reason=reason, cut=cut)
-            if cut:
-                change.withdrawals.append(Withdrawal(digest=row.digest))
             return need_version(change.catalogue, ref)
 
         return await self._commits.run(actor, act)
@@ -198,13 +192,6 @@ class Approving:
             await asyncio.to_thread(lambda: [self._blobs.delete(digest) for digest in unnamed])
         return row
 
-    def _check_separation(self, actor: Actor, row: VersionRow) -> None:
-        if not self._one_person and actor.name == row.publisher:
-            raise PermissionDeniedError(
-                f"{actor.name!r} published {row.ref} and so can't approve it; another reviewer must. "
-                f"Where one person does both, set {self._one_person_setting}."
-            )
-
 
 def need_version(catalogue: Catalogue, ref: VersionRef) -> VersionRow:
     """Return the version, whatever its state.
@@ -219,13 +206,15 @@ def need_version(catalogue: Catalogue, ref: VersionRef) -> VersionRow:
 
 
 def check_usable(row: VersionRow) -> None:
-    """Pass if the version's digest is not banned and its bytes are not erased.
+    """Pass if the version's digest is neither banned nor quarantined and its bytes are not erased.
 
     Raises:
         ConflictError: either is the case.
     """
     if row.is_banned:
-        raise ConflictError(f"{row.ref} is quarantined: its digest {row.digest} is banned.")
+        raise ConflictError(f"{row.ref} can't be served: its digest {row.digest} is banned.")
+    if row.is_quarantined:
+        raise ConflictError(f"{row.ref} is quarantined; a reviewer may release it.")
     if row.purged_at_s is not None:
         raise ConflictError(f"The bytes of {row.ref} were purged; publish them again.")
 
@@ -257,7 +246,8 @@ def _supersede(change: Change, row: VersionRow) -> VersionRef | None:
     return None
 
 
-def _give_up(change: Change, row: VersionRow, reason: str) -> None:
+def give_up(change: Change, row: VersionRow, reason: str) -> None:
+    """Retire or reject the version, in as many steps as its state needs."""
     state = VersionState(row.state)
     for verb in _RETIREMENT.get(state, (VersionVerb.RETIRE,)):
         state = step_state(state, verb)

@@ -50,8 +50,6 @@ class QuotaBody(Body):
     reserve_slots: int | None = None
     limit_slots: int | None = None
     loads_per_minute: float | None = None
-    reserve_bytes: int | None = None
-    limit_bytes: int | None = None
 
 
 class TermsBody(Body):
@@ -138,8 +136,13 @@ class ApproveBody(Body):
     accept_unprovable: bool = False
 
 
-class QuarantineBody(Body):
-    """Why a version is banned."""
+class ReasonBody(Body):
+    """Why; kept in the audit log."""
 
     reason: Annotated[str, Field(min_length=1, max_length=500)]
-    cut: bool = True
+
+
+class QuarantineBody(ReasonBody):
+    """Why a version is held back, and whether to end what runs on it."""
+
+    cut: bool = False

@@ -1,8 +1,8 @@
 """Control: every operator command, wired over one state folder, and the fleet that it follows.
 
 Commands live in groups by concept (`bases`, `tenants`, `keys`, `grants`, `jobs`, `terms`, `operators`, `pools`,
-`workers`, `publishing`, `proving`, `approving`, `usage`, `upkeep`), one method a command. Each validates, changes the
-catalogue in one transaction with its audit entry, and leads to a new snapshot for every holder.
+`workers`, `publishing`, `proving`, `approving`, `withholding`, `usage`, `upkeep`), one method a command. Each
+validates, changes the catalogue in one transaction with its audit entry, and leads to a new snapshot for every holder.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import hotset
 from hotset.control.actors import LOCAL_ADMIN
-from hotset.control.approving import Approving
+from hotset.control.approving import Approving, Separation
 from hotset.control.bases import BaseCommands
 from hotset.control.commits import Commits
 from hotset.control.fleet import Fleet, FollowSettings
@@ -30,6 +30,7 @@ from hotset.control.terms import TermsCommands
 from hotset.control.tokens import Entropy, system_entropy
 from hotset.control.upkeep import Upkeep
 from hotset.control.usage import UsageCommands
+from hotset.control.withholding import Withholding
 from hotset.control.workers import Workers
 from hotset.core.clock import Clock
 from hotset.core.ports import Cutter, ResidencyViewer
@@ -110,15 +111,16 @@ class Control:
         policy = VerifyPolicy(settings.rank_max, settings.dtype)
         self.publishing = Publishing(self.commits, self.blobs, self.staging, store_lock, policy)
         self.proving = Proving(self.commits, self.blobs, self.staging, prover)
+        separation = Separation(settings.one_person, settings.one_person_setting)
         self.approving = Approving(
             self.commits,
             self.blobs,
             store_lock,
             private_key=private_key,
             reviewer_keys=folder.reviewer_keys(),
-            one_person=settings.one_person,
-            one_person_setting=settings.one_person_setting,
+            separation=separation,
         )
+        self.withholding = Withholding(self.commits, separation)
         self.usage = UsageCommands(self.commits, self.viewers, clock)
         self.upkeep = Upkeep(self.commits, self.blobs, self.staging, store_lock)
 

@@ -2,7 +2,8 @@
 
 A reconcile runs every few seconds and is level-triggered: it compares what was heard with what is published, and
 publishes only what changed. Control that starts anew takes the workers and homes of the last one for right until they
-had time to speak. The plan itself is `routing.homes`; what it is made from is `homing`.
+had time to speak. The plan itself is `routing.homes`, what it is made from `routing.homing`; which of two agents is a
+worker is `routing.identity`'s.
 """
 
 import asyncio
@@ -13,7 +14,6 @@ from dataclasses import dataclass, field
 
 from hotset.control.actors import Actor
 from hotset.control.commits import Change, Commits
-from hotset.control.homing import callers_of, gaps_of, home_workers, wanted_of
 from hotset.control.pools import check_suits
 from hotset.core.clock import Clock
 from hotset.core.errors import ConflictError
@@ -21,6 +21,8 @@ from hotset.core.fleet import Heartbeat, WorkerFacts
 from hotset.core.ids import EngineName, WorkerId
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.routing.homes import plan_homes
+from hotset.routing.homing import callers_of, gaps_of, home_workers, wanted_of
+from hotset.routing.identity import Ruling, rule_on
 from hotset.routing.pick import Sight
 from hotset.routing.placements import HomesSettings, Move, Plan, published, resumed
 from hotset.routing.reserves import ReserveGap
@@ -174,10 +176,12 @@ class Fleet:
     def _take_in(self, change: Change, facts: WorkerFacts, held_fence: int) -> int:
         """Record a registration and return its fence; runs in a transaction, while no other registration does."""
         known = change.catalogue.workers.get(facts.worker)
-        is_same = known is not None and known.fence == held_fence
-        if known is not None and not is_same and facts.worker in self.heard and self._lives(facts.worker):
+        # One that was not heard since control started may live all the same, unless it was lost before.
+        is_alive = known is not None and not known.is_lost and self._lives(facts.worker)
+        ruling = rule_on(held_fence, None if known is None else known.fence, is_alive=is_alive)
+        if ruling is Ruling.REFUSED:
             raise ConflictError(f"An agent lives as worker {facts.worker!r} already: this one serves nothing.")
-        fence = held_fence if is_same else change.catalogue.advance_fence()
+        fence = held_fence if ruling is Ruling.KEEPS else change.catalogue.advance_fence()
         row = change.catalogue.workers.register(facts, fence, change.now_s)
         check_suits(change.catalogue, row, row.pool)
         if known is None or known.is_lost or (known.facts, known.fence) != (facts, fence):

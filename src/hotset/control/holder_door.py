@@ -7,14 +7,20 @@ from typing import Any
 
 import msgspec
 
+from hotset.control.blob_grants import BlobGrants
 from hotset.control.holders import Holders, Session
 from hotset.core.errors import HotsetError, InvalidRequestError
 from hotset.core.fleet import WorkerFacts
+from hotset.core.ids import Digest
 from hotset.links.address import Address, TlsFiles, listen, listening_address
 from hotset.links.holder_messages import (
     Applied,
     BeatNow,
     FactsNow,
+    Fetch,
+    Granted,
+    GrantWanted,
+    NotGranted,
     Register,
     Registered,
     Rejected,
@@ -30,10 +36,11 @@ _REGISTER_TIMEOUT_S = 10.0
 
 
 class HolderDoor:
-    """Takes holders' links in."""
+    """Takes holders' links in, and workers' links for one blob each."""
 
-    def __init__(self, holders: Holders, me: Peer) -> None:
+    def __init__(self, holders: Holders, me: Peer, blobs: BlobGrants) -> None:
         self.holders = holders
+        self.blobs = blobs
         self.me = me
         self._server: asyncio.Server | None = None
         self.visitors: set[_Visitor] = set()
@@ -65,6 +72,8 @@ class _Visitor:
         self._door = door
         self._link: Link[ToControl] | None = None
         self._session: Session | None = None
+        #: Whether the link is there for one blob alone.
+        self._is_fetching = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     def link(self, decoder: "msgspec.msgpack.Decoder[ToControl]") -> Link[ToControl]:
@@ -86,16 +95,22 @@ class _Visitor:
         asyncio.get_running_loop().call_later(_REGISTER_TIMEOUT_S, self._hurry)
 
     def _hurry(self) -> None:
-        if self._session is None:
+        if self._session is None and not self._is_fetching:
             self.dismiss("it did not register")
 
     def _hear(self, message: ToControl) -> None:
-        session = self._session
+        if isinstance(message, Register):
+            self._start(self._register(message))
+        elif self._session is not None:
+            self._hear_holder(message, self._session)
+        elif isinstance(message, Fetch) and not self._is_fetching:
+            self._is_fetching = True
+            self._start(self._send_blob(message))
+        else:
+            self.dismiss("it did not register")
+
+    def _hear_holder(self, message: ToControl, session: Session) -> None:
         match message:
-            case Register():
-                self._start(self._register(message))
-            case _ if session is None:
-                self.dismiss("it did not register")
             case Applied(epoch):
                 session.epoch = epoch
             case FactsNow(facts):
@@ -107,6 +122,10 @@ class _Visitor:
                 self._door.holders.heard(session, message)
             case UsageNow(usages):
                 self._door.holders.usage.put_back(usages)
+            case GrantWanted(digest):
+                self._answer_grant(session, digest)
+            case _:
+                self.dismiss("it has registered, and a blob is fetched over a link of its own")
 
     async def _register(self, register: Register) -> None:
         link = self._link
@@ -127,6 +146,25 @@ class _Visitor:
         _log.info("%s registered", session.peer)
         link.send(Registered(self._door.me))
         self._door.holders.give_newest(session)
+
+    def _answer_grant(self, session: Session, digest: Digest) -> None:
+        try:
+            grant = self._door.blobs.give(session.peer, digest, self._door.holders.snapshot)
+        except HotsetError as error:
+            _log.warning("no grant for %s: %s", session.peer, error.message)
+            session.link.send(NotGranted(digest, error.message))
+        else:
+            session.link.send(Granted(digest, grant))
+
+    async def _send_blob(self, fetch: Fetch) -> None:
+        link = self._link
+        assert link is not None
+        try:
+            await self._door.blobs.send(self._door.me, fetch, link)
+        except HotsetError as error:
+            _log.warning("a blob was not sent to %s: %s", fetch.me, error.message)
+            link.send(Rejected(error.code, error.message))
+            link.close(error.message)
 
     async def _take_facts(self, session: Session, facts: WorkerFacts) -> None:
         try:

@@ -23,6 +23,7 @@ from hotset.links.holder_messages import BeatNow, Cut, Fence, Register
 from hotset.links.link import Link
 from hotset.links.peers import Peer
 from hotset.links.snapshot_pieces import SnapshotCutter
+from hotset.routing.identity import Claimant, outranks
 
 _log = logging.getLogger(__name__)
 #: Whom the audit log names where nobody gave a command.
@@ -58,6 +59,11 @@ class Session:
         self._cutter = SnapshotCutter()
         self._newest: RoutingSnapshot | None = None
         self._sending: asyncio.Task[None] | None = None
+
+    @property
+    def claimant(self) -> Claimant:
+        """Who it says it is."""
+        return Claimant(self.instance, self.fence)
 
     def offer(self, snapshot: RoutingSnapshot) -> None:
         """Send this snapshot, after what is being sent."""
@@ -133,6 +139,11 @@ class Holders:
         ordered = sorted(self._sessions.values(), key=lambda session: (session.peer.role, session.peer.name))
         return [HolderView(each.peer, each.epoch, now_s - each.began_s, each.fence) for each in ordered]
 
+    @property
+    def snapshot(self) -> RoutingSnapshot:
+        """The newest."""
+        return self._snapshot
+
     # --- what the door brings --------------------------------------------------------------------------
 
     async def register(self, register: Register, link: Link[Any]) -> Session:
@@ -146,7 +157,7 @@ class Holders:
         peer = register.me
         live = self._sessions.get(peer)
         is_other = live is not None and live.instance != register.instance
-        if live is not None and is_other and register.fence <= live.fence:
+        if live is not None and not outranks(Claimant(register.instance, register.fence), live.claimant):
             await self._alarm(peer, register.instance)
             raise ConflictError(f"Another process is {peer}; this one serves nothing.")
         session = self._sessions[peer] = Session(peer, register, link, self._clock.monotonic_s())

@@ -40,7 +40,7 @@ class Proving:
             PermissionDeniedError: the actor is neither publisher nor reviewer.
             NotFoundError: there is no such version.
             IllegalTransitionError: it is not in state `verified`.
-            ConflictError: it is banned or purged.
+            ConflictError: it is banned, quarantined or purged.
             DigestMismatchError: its stored bytes fail their check.
             ProofFailedError: its numbers are not finite and stable; it is now `rejected`.
             EngineUnavailableError: no engine came up.

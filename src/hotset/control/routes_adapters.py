@@ -15,6 +15,7 @@ from hotset.storage.rows import VersionRow
 
 #: Bytes of an upload that are written at once.
 _PIECE_BYTES = 1 << 20
+_VERSION = "/adapters/{owner}/{name}/versions/{number}"
 
 
 def upload_endpoints(control: Control) -> list[Endpoint]:
@@ -99,45 +100,67 @@ def adapter_endpoints(control: Control) -> list[Endpoint]:
 def version_endpoints(control: Control) -> list[Endpoint]:
     """Return the endpoints of one version's life."""
 
-    async def reply(row: VersionRow) -> Reply:
-        return Reply(await control.commits.read(lambda catalogue: views.version_answer(catalogue, row)))
-
     async def show(call: Call) -> Reply:
-        return await reply(await control.approving.get(call.version()))
+        return await _reply(control, await control.approving.get(call.version()))
 
     async def prove(call: Call) -> Reply:
-        return await reply(await control.proving.prove(call.actor, call.version(), call.report))
+        return await _reply(control, await control.proving.prove(call.actor, call.version(), call.report))
 
     async def approve(call: Call) -> Reply:
         body = cast("bodies.ApproveBody", call.body)
-        return await reply(
-            await control.approving.approve(call.actor, call.version(), accept_unprovable=body.accept_unprovable)
+        return await _reply(
+            control,
+            await control.approving.approve(call.actor, call.version(), accept_unprovable=body.accept_unprovable),
         )
 
     async def promote(call: Call) -> Reply:
-        return await reply(await control.approving.promote(call.actor, call.version()))
+        return await _reply(control, await control.approving.promote(call.actor, call.version()))
 
     async def retire(call: Call) -> Reply:
         body = cast("bodies.CutBody", call.body)
-        return await reply(await control.approving.retire(call.actor, call.version(), cut=body.cut))
-
-    async def quarantine(call: Call) -> Reply:
-        body = cast("bodies.QuarantineBody", call.body)
-        return await reply(await control.approving.quarantine(call.actor, call.version(), body.reason, cut=body.cut))
+        return await _reply(control, await control.approving.retire(call.actor, call.version(), cut=body.cut))
 
     async def purge(call: Call) -> Reply:
-        return await reply(await control.approving.purge(call.actor, call.version()))
+        return await _reply(control, await control.approving.purge(call.actor, call.version()))
 
-    path, answer = "/adapters/{owner}/{name}/versions/{number}", answers.VersionAnswer
+    path, answer = _VERSION, answers.VersionAnswer
     return [
         Endpoint("GET", path, "Show a version", show, answer),
         Endpoint("POST", f"{path}/prove", "Prove on an engine", prove, answer, bodies.Nothing, is_long=True),
         Endpoint("POST", f"{path}/approve", "Sign that it may be served", approve, answer, bodies.ApproveBody),
         Endpoint("POST", f"{path}/promote", "Make it the active one", promote, answer, bodies.Nothing),
         Endpoint("POST", f"{path}/retire", "Never serve it again", retire, answer, bodies.CutBody),
-        Endpoint("POST", f"{path}/quarantine", "Ban its digest", quarantine, answer, bodies.QuarantineBody),
         Endpoint("POST", f"{path}/purge", "Erase its bytes", purge, answer, bodies.Nothing),
     ]
+
+
+def withholding_endpoints(control: Control) -> list[Endpoint]:
+    """Return the endpoints that keep a version from being served."""
+
+    async def quarantine(call: Call) -> Reply:
+        body = cast("bodies.QuarantineBody", call.body)
+        return await _reply(
+            control, await control.withholding.quarantine(call.actor, call.version(), body.reason, cut=body.cut)
+        )
+
+    async def release(call: Call) -> Reply:
+        body = cast("bodies.ReasonBody", call.body)
+        return await _reply(control, await control.withholding.release(call.actor, call.version(), body.reason))
+
+    async def ban(call: Call) -> Reply:
+        body = cast("bodies.ReasonBody", call.body)
+        return await _reply(control, await control.withholding.ban(call.actor, call.version(), body.reason))
+
+    path, answer = _VERSION, answers.VersionAnswer
+    return [
+        Endpoint("POST", f"{path}/quarantine", "Hold its bytes back", quarantine, answer, bodies.QuarantineBody),
+        Endpoint("POST", f"{path}/release", "End its quarantine", release, answer, bodies.ReasonBody),
+        Endpoint("POST", f"{path}/ban", "Ban its digest for ever", ban, answer, bodies.ReasonBody),
+    ]
+
+
+async def _reply(control: Control, row: VersionRow) -> Reply:
+    return Reply(await control.commits.read(lambda catalogue: views.version_answer(catalogue, row)))
 
 
 def _submission(call: Call) -> Submission:

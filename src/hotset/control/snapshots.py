@@ -2,7 +2,8 @@
 
 In a snapshot are: keys that are not revoked, of tenants that may call (expiry travels along: the gateway's
 clock decides); aliases, quotas and terms of those tenants; versions that are active, standby or canary, approved, and
-of a digest that is not banned; workers that are not held for lost; pools, homes and the freeze as they are.
+of a digest that is neither banned nor quarantined; workers that are not held for lost; pools, homes and the freeze as
+they are.
 """
 
 from collections.abc import Iterable, Mapping
@@ -91,6 +92,7 @@ def _is_servable(row: VersionRow, removed: frozenset[TenantId]) -> bool:
         and row.approval is not None
         and row.purged_at_s is None
         and not row.is_banned
+        and not row.is_quarantined
         and row.ref.adapter.owner not in removed
     )
 

@@ -89,7 +89,9 @@ def tenant_answers(catalogue: Catalogue, rows: list[TenantRow]) -> list[answers.
             num_keys=keys[row.tenant],
             num_grants=grants[row.tenant],
             num_adapters=adapters[row.tenant],
-            **asdict(row.quota),
+            reserve_slots=row.quota.reserve_slots,
+            limit_slots=row.quota.limit_slots,
+            loads_per_minute=row.quota.loads_per_minute,
             terms=terms_answer(row.terms),
             allows_jobs=row.allows_jobs,
         )
@@ -219,6 +221,7 @@ def _summary(row: VersionRow, base_names: dict[Digest, BaseName]) -> answers.Ver
         publisher=row.publisher,
         created_at_s=row.created_at_s,
         is_banned=row.is_banned,
+        is_quarantined=row.is_quarantined,
         is_purged=row.purged_at_s is not None,
         approval=_approval(row),
         history=[],

@@ -121,11 +121,12 @@ class Outlook:
         if name not in self._residency.state.promises:
             total = total.at_least(self._residency.stall_wait_s(tenant, now_s))
         load = self.times.load(self._tier(name), self.sizes.get(name, 0))
-        if not self._has_to_drain(name, tenant):
+        drain = self._until_drained(name, tenant, now_s)
+        if drain is None:
             return total + load
-        request = self.times.request.predict()
-        turns = self._turn(request + load, load, tenant).times(self._num_ahead(name, tenant, wanted))
-        return total + request + load + Prediction(turns.expected_s, _CROWDED * turns.safe_s)
+        visit = self.times.request.predict() + load
+        turns = self._turn(visit, load, tenant).times(self._num_ahead(name, tenant, wanted))
+        return total + drain + load + Prediction(turns.expected_s, _CROWDED * turns.safe_s)
 
     def _turn(self, visit: Prediction, load: Prediction, tenant: TenantId) -> Prediction:
         """Predict the time from one version's load to the next one's where many wait: as measured, else as reckoned."""
@@ -143,11 +144,20 @@ class Outlook:
             turn = self.times.turn(num_ahead=self._queue.num_ahead(tenant), places=max(1, self._queue.num_running))
         return self.until_hot(name, tenant, now_s) + turn + self.times.prompt.predict()
 
-    def _has_to_drain(self, name: EngineName, tenant: TenantId) -> bool:
-        """Whether the version waits, or would have to wait, until requests have ended in some slot."""
+    def _until_drained(self, name: EngineName, tenant: TenantId, now_s: float) -> Prediction | None:
+        """Predict when requests have ended in the slot that a version waits for; None where it need not wait.
+
+        What runs in a slot that its owner takes back may be cut before it ends by itself.
+        """
         promised = self._residency.state.promises.get(name)
         room = self._residency.room(tenant) if promised is None else (promised,)
-        return not room or room[0].num_running > 0
+        if not room:
+            return self.times.request.predict()
+        if not room[0].num_running:
+            return None
+        cut_in_s = self._residency.cut_in_s(room[0], tenant, now_s)
+        request = self.times.request.predict()
+        return request if cut_in_s is None else request.at_most(cut_in_s)
 
     def _num_given_up(self, tenant: TenantId) -> int:
         """Return how many slots go round: all but those that others hold within their reserves."""

@@ -12,6 +12,7 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hotset.core.errors import ConfigError
 
@@ -105,6 +106,36 @@ async def connect(address: Address, tls: TlsFiles | None, make: MakeProtocol) ->
         return
     context = _needed(tls).context(is_server=False)
     await loop.create_connection(make, address.host, address.port, ssl=context, server_hostname="")
+
+
+def connect_blocking(address: Address, tls: TlsFiles | None, *, timeout_s: float) -> socket.socket:
+    """Connect to an address from a thread; return the socket, each of whose calls takes at most so long.
+
+    Raises:
+        OSError: nobody listens there, or it is not who it should be.
+        ConfigError: there are no certificates for TLS.
+    """
+    if isinstance(address, UnixAddress):
+        plain = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        plain.settimeout(timeout_s)
+        try:
+            plain.connect(str(address.path))
+        except OSError:
+            plain.close()
+            raise
+        return plain
+    context = _needed(tls).context(is_server=False)
+    plain = socket.create_connection((address.host, address.port), timeout=timeout_s)
+    try:
+        return context.wrap_socket(plain)
+    except OSError:
+        plain.close()
+        raise
+
+
+def shown_certificate(end: socket.socket) -> dict[str, Any] | None:
+    """Return the certificate that the other end showed; None where it is a Unix socket's."""
+    return end.getpeercert() if isinstance(end, ssl.SSLSocket) else None
 
 
 async def listen(address: Address, tls: TlsFiles | None, make: MakeProtocol, setting: str) -> asyncio.Server:

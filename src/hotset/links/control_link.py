@@ -1,12 +1,14 @@
 """A holder's end of its link to control: registers, applies snapshots, acknowledges them, and links again for ever."""
 
+import asyncio
 import logging
 from typing import Any, Protocol
 
 import msgspec
 
 from hotset.core.clock import Clock
-from hotset.core.errors import HotsetError
+from hotset.core.errors import ControlUnreachableError, HotsetError, PermissionDeniedError
+from hotset.core.ids import Digest
 from hotset.core.ports import Withdrawal
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.links.address import Address, TlsFiles
@@ -17,6 +19,9 @@ from hotset.links.holder_messages import (
     Cut,
     Fence,
     FromControl,
+    Granted,
+    GrantWanted,
+    NotGranted,
     Records,
     Register,
     Registered,
@@ -77,6 +82,8 @@ class ControlLink:
         self._link: Link[FromControl] | None = None
         self._joiner = SnapshotJoiner()
         self._is_registered = False
+        #: Blobs that a grant was asked for and not answered.
+        self._granting: dict[Digest, asyncio.Future[str]] = {}
         #: When control was last there; from the start where it never was.
         self._lost_at_s = clock.monotonic_s()
 
@@ -93,6 +100,20 @@ class ControlLink:
         """Send where control takes us; it asks again for what it did not hear."""
         if self._is_registered and self._link is not None:
             self._link.send(message)
+
+    async def blob_grant(self, digest: Digest) -> str:
+        """Return a grant to read a blob of the trusted store, as a worker that has none of it.
+
+        Raises:
+            ControlUnreachableError: control is not there.
+            PermissionDeniedError: no version that this worker may load has the blob, or it is not in the store.
+        """
+        if not self._is_registered:
+            raise ControlUnreachableError("Control is not there to give a grant.")
+        if digest not in self._granting:
+            self._granting[digest] = asyncio.get_running_loop().create_future()
+            self.send(GrantWanted(digest))
+        return await asyncio.shield(self._granting[digest])
 
     def drop(self, reason: str) -> None:
         """End the present link; another one follows."""
@@ -134,6 +155,23 @@ class ControlLink:
                 self.send(Applied(message.snapshot.epoch))
             case Cut(withdrawal):
                 self._holder.cut(withdrawal)
+            case _:
+                self._hear_of_blob(message)
+
+    def _hear_of_blob(self, message: FromControl) -> None:
+        match message:
+            case Granted(digest, grant):
+                if (granting := self._granting.pop(digest, None)) is not None:
+                    granting.set_result(grant)
+            case NotGranted(digest, text):
+                self._refuse_grant(digest, PermissionDeniedError(text))
+            case _:
+                self.drop("it sends a blob over a link that is not for one")
+
+    def _refuse_grant(self, digest: Digest, error: HotsetError) -> None:
+        if (granting := self._granting.pop(digest, None)) is not None:
+            granting.set_exception(error)
+            granting.exception()  # whoever asked may have given up
 
     def _welcome(self, me: Any) -> None:
         assert self._link is not None
@@ -151,6 +189,8 @@ class ControlLink:
 
     def _end(self, _reason: str) -> None:
         self._link = None
+        for digest in list(self._granting):
+            self._refuse_grant(digest, ControlUnreachableError("Control went away before it gave a grant."))
         if self._is_registered:
             self._is_registered = False
             self._lost_at_s = self._clock.monotonic_s()

@@ -4,12 +4,16 @@ A holder begins with `Register`; control answers `Registered`, or `Rejected` and
 every newer snapshot: the `Records` that the holder lacks, then `Current` without them; the holder answers `Applied`.
 Gateways hear `Cut`. A worker sends `FactsNow` once its engine serves and gets a `Fence`, and `BeatNow` every second;
 a gateway sends `UsageNow`.
+
+A worker that lacks a blob asks for a grant of it: `GrantWanted`, answered by `Granted` or `NotGranted`. It shows the
+grant as the first word of a link of its own, `Fetch`, and hears `Registered`, then `Piece` after `Piece` and `Whole`,
+or `Rejected`: so what is large is in no snapshot's and no heartbeat's way.
 """
 
 import msgspec
 
 from hotset.core.fleet import Heartbeat, WorkerFacts
-from hotset.core.ids import EngineName
+from hotset.core.ids import Digest, EngineName
 from hotset.core.ports import Withdrawal
 from hotset.core.residency_report import WorkerReport
 from hotset.core.snapshot import RoutingSnapshot
@@ -92,5 +96,45 @@ class Cut(msgspec.Struct, frozen=True, array_like=True, tag="cut"):
     withdrawal: Withdrawal
 
 
-ToControl = Register | Applied | FactsNow | BeatNow | UsageNow
-FromControl = Registered | Rejected | Fence | Records | Current | Cut
+class GrantWanted(msgspec.Struct, frozen=True, array_like=True, tag="grant_wanted"):
+    """The worker lacks a blob."""
+
+    digest: Digest
+
+
+class Granted(msgspec.Struct, frozen=True, array_like=True, tag="granted"):
+    """The worker may read a blob, and no other one, for a short time."""
+
+    digest: Digest
+    grant: str
+
+
+class NotGranted(msgspec.Struct, frozen=True, array_like=True, tag="not_granted"):
+    """The worker may not, or the blob is not there."""
+
+    digest: Digest
+    message: str
+
+
+class Fetch(msgspec.Struct, frozen=True, array_like=True, tag="fetch"):
+    """A worker's first and only word on a link for one blob."""
+
+    protocol: int
+    me: Peer
+    grant: str
+    #: Bytes that it has already, from the blob's beginning.
+    offset: int = 0
+
+
+class Piece(msgspec.Struct, frozen=True, array_like=True, tag="piece"):
+    """The next bytes of a blob."""
+
+    content: bytes
+
+
+class Whole(msgspec.Struct, frozen=True, array_like=True, tag="whole"):
+    """There are no more."""
+
+
+ToControl = Register | Applied | FactsNow | BeatNow | UsageNow | GrantWanted | Fetch
+FromControl = Registered | Rejected | Fence | Records | Current | Cut | Granted | NotGranted | Piece | Whole

@@ -37,14 +37,27 @@ def check_peer(link: Link[Any], claimed: Peer) -> None:
     Raises:
         PermissionDeniedError: its certificate says something else, or it is another user's process.
     """
-    certificate = link.fact("peercert")
+    check_shown(link.fact("peercert"), link.fact("socket"), claimed)
+
+
+def check_shown(certificate: dict[str, Any] | None, end: socket.socket, claimed: Peer) -> None:
+    """Pass if the other end is who it claims to be, by what it shows.
+
+    Args:
+        certificate: As the TLS library gives it; None where the connection is a Unix socket.
+        end: Our end of the connection.
+        claimed: Who it claims to be.
+
+    Raises:
+        PermissionDeniedError: its certificate says something else, or it is another user's process.
+    """
     if certificate is not None:
         shown = _shown_by(certificate)
         if claimed not in shown:
             names = ", ".join(map(str, shown)) or "nobody"
             raise PermissionDeniedError(f"The certificate is of {names}, not of {claimed}.")
         return
-    uid = _user_of(link)
+    uid = _user_of(end)
     if uid not in (os.geteuid(), 0):
         raise PermissionDeniedError(f"The process at the other end is user {uid}'s.")
 
@@ -55,7 +68,6 @@ def _shown_by(certificate: dict[str, Any]) -> list[Peer]:
     return [Peer(cast("Role", match[1]), match[2]) for match in matches if match is not None]
 
 
-def _user_of(link: Link[Any]) -> int:
-    end = cast("socket.socket", link.fact("socket"))
+def _user_of(end: socket.socket) -> int:
     _pid, uid, _gid = _UCRED.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
     return uid

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from hotset.admission.outcomes import Outcome
-from hotset.core.ids import RequestId, engine_name
+from hotset.core.ids import RequestId, WorkerId, engine_name
 from hotset.core.messages import Generate, Sampling
 from hotset.core.ports import Work
 from hotset.core.snapshot import KeyEntry
@@ -55,8 +55,10 @@ class Exchange:
     #: That the route was resolved in.
     epoch: int
     began_at_s: float
+    #: Where it was sent last, and to which workers at all.
     agent: Address = ""
-    tried: list[Address] = field(default_factory=list[Address])
+    fence: int = 0
+    tried: list[WorkerId] = field(default_factory=list[WorkerId])
     num_tries: int = 0
     submitted_at_s: float = 0.0
     count: int = 0
@@ -90,4 +92,4 @@ def submit_of(exchange: Exchange, life: int, now_s: float) -> Submit:
     if asked.budget_ms is not None:
         left_ms = max(1, asked.budget_ms - int(1000 * (now_s - exchange.began_at_s)))
     work = Work(asked.request, tenant, exchange.key.key, exchange.bound.route, generate, left_ms)
-    return Submit(work, exchange.epoch, life, exchange.count)
+    return Submit(work, exchange.epoch, life, exchange.count, exchange.fence)

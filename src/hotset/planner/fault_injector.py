@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from hotset.planner.operator_acts import OperatorActs
 from hotset.planner.virtual_agent import VirtualAgent
 from hotset.planner.virtual_control import VirtualControl
 from hotset.planner.virtual_gateway import VirtualGateway
@@ -28,8 +29,11 @@ class Parts:
     network: Network
     control: VirtualControl
     agents: Mapping[Address, VirtualAgent]
+    #: Second agents of the same identities.
+    seconds: Mapping[Address, VirtualAgent]
     gateways: Mapping[Address, VirtualGateway]
     clocks: Mapping[Address, SkewedClock]
+    operators: OperatorActs
 
 
 class FaultInjector:
@@ -57,6 +61,13 @@ class FaultInjector:
             "corrupt store": self._corrupt_store,
             "flipped bit": self._flip_bit,
             "clock drift": self._drift,
+            "second agent": self._start_second,
+            "freeze": parts.operators.freeze,
+            "cordon": parts.operators.cordon,
+            "drain": parts.operators.drain,
+            "quarantine": parts.operators.quarantine,
+            "tenant move": parts.operators.move_tenant,
+            "worker move": parts.operators.move_worker,
         }
         for fault in plan:
             world.after(fault.at_s, f"fault: {fault}", partial(self._befall, fault))
@@ -82,18 +93,13 @@ class FaultInjector:
     # Each takes a fault and whether it begins; one that is over at once does nothing at its end.
 
     def _crash_agent(self, fault: Fault, *, begins: bool) -> None:
-        agent = self._parts.agents[fault.subject]
-        if begins and agent.is_up:
-            agent.crash()
-        elif not begins and not agent.is_up:
-            agent.start()
+        _run(self._parts.agents[fault.subject], is_up=not begins)
+
+    def _start_second(self, fault: Fault, *, begins: bool) -> None:
+        _run(self._parts.seconds[fault.subject], is_up=begins)
 
     def _crash_gateway(self, fault: Fault, *, begins: bool) -> None:
-        gateway = self._parts.gateways[fault.subject]
-        if begins and gateway.is_up:
-            gateway.crash()
-        elif not begins and not gateway.is_up:
-            gateway.start()
+        _run(self._parts.gateways[fault.subject], is_up=not begins)
 
     def _crash_control(self, fault: Fault, *, begins: bool) -> None:
         if begins:
@@ -138,3 +144,11 @@ class FaultInjector:
 
     def _drift(self, fault: Fault, *, begins: bool) -> None:
         self._parts.clocks[fault.subject].set_rate(fault.size if begins else 1.0)
+
+
+def _run(node: VirtualAgent | VirtualGateway, *, is_up: bool) -> None:
+    """Bring a node up or down, unless it is so already."""
+    if is_up and not node.is_up:
+        node.start()
+    elif node.is_up and not is_up:
+        node.crash()

@@ -1,9 +1,10 @@
-"""Which faults a run meets, drawn from its seed: crashes, slow disks, a bad network, clocks that drift."""
+"""What befalls a run, drawn from its seed: crashes, slow disks, a bad network, clocks that drift, operators' acts."""
 
 import random
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from hotset.core.ids import TenantId
 from hotset.sim.faults import Fault, Plan
 from hotset.sim.network import Address
 
@@ -21,6 +22,13 @@ Kind = Literal[
     "corrupt store",
     "flipped bit",
     "clock drift",
+    "second agent",
+    "freeze",
+    "cordon",
+    "drain",
+    "quarantine",
+    "tenant move",
+    "worker move",
 ]
 #: Drawn more often: outcomes and words that are lost have the most ways to go wrong.
 _LIKELIER: tuple[Kind, ...] = ("engine mute", "engine mute", "bad network", "partition")
@@ -31,6 +39,7 @@ _SIZES: dict[Kind, tuple[float, float]] = {
     "slow disk": (3.0, 60.0),
     "corrupt store": (0.2, 1.0),
     "clock drift": (0.8, 1.25),
+    "quarantine": (0.0, 1.0),
 }
 
 
@@ -41,6 +50,8 @@ class Nodes:
     agents: tuple[Address, ...]
     gateways: tuple[Address, ...]
     control: Address
+    #: Who may be moved between pools.
+    tenants: tuple[TenantId, ...]
 
     def all(self) -> tuple[Address, ...]:
         """Return every address."""
@@ -67,8 +78,10 @@ def draw_plan(rng: random.Random, nodes: Nodes, *, until_s: float, every_s: floa
 
 def _subject(rng: random.Random, kind: Kind, nodes: Nodes) -> str:
     match kind:
-        case "control crash":
+        case "control crash" | "freeze" | "quarantine":
             return nodes.control
+        case "tenant move":
+            return rng.choice(nodes.tenants)
         case "gateway crash":
             return rng.choice(nodes.gateways)
         case "partition":

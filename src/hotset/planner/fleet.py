@@ -1,24 +1,28 @@
 """A whole fleet in one simulated world: control, gateways, agents, clients, and the faults that befall them."""
 
 import random
+from collections.abc import Mapping
 
+from hotset.core.fleet import WorkerFacts
 from hotset.core.ids import WorkerId
 from hotset.planner.client_rules import ClientRules
 from hotset.planner.clients import Clients
 from hotset.planner.effect_runner import WorkerShape
 from hotset.planner.fault_injector import FaultInjector, Parts
 from hotset.planner.fault_plan import Nodes, draw_plan
+from hotset.planner.fleet_rules import FleetRules
 from hotset.planner.installation import BASE, draw_installation, reviewer_keys
+from hotset.planner.operator_acts import OperatorActs
 from hotset.planner.rules import demand
 from hotset.planner.virtual_agent import VirtualAgent
 from hotset.planner.virtual_control import VirtualControl
 from hotset.planner.virtual_gateway import VirtualGateway
-from hotset.planner.virtual_homes import VirtualHomes
+from hotset.planner.virtual_roster import LOST_AFTER_S, VirtualRoster
 from hotset.planner.worker_view import in_engine
 from hotset.residency.reclaim import Reclaim
 from hotset.sim.clocks import SkewedClock
 from hotset.sim.faults import Plan
-from hotset.sim.network import Network, Quality
+from hotset.sim.network import Address, Network, Quality
 from hotset.sim.world import World
 
 CONTROL = "control"
@@ -29,6 +33,8 @@ _RATE_MIN = 0.8
 #: What a word may take beside that: it was asked for before the lease began.
 _SLACK_S = 0.1
 _FAULTS_UNTIL_S = 200.0
+#: Of the fleets with a worker to spare, those of which it is in a pool of its own from the start.
+_POOLED_SHARE = 0.5
 
 
 class Fleet:
@@ -46,12 +52,17 @@ class Fleet:
         self.network = Network(self.world, Quality())
         agents = tuple(f"agent-{index}" for index in range(rng.randint(2, 3)))
         gateways = tuple(f"gateway-{index}" for index in range(rng.randint(1, 2)))
-        self.nodes = Nodes(agents, gateways, CONTROL)
-        # The first takes every rank.
-        shapes = [_draw_shape(rng, 64 if index == 0 else rng.choice((16, 64))) for index in range(len(agents))]
-        self.installation = draw_installation(rng, min(shape.num_slots for shape in shapes))
+        # The first takes every rank, and so does the one that may have a pool to itself.
+        classes = (64, rng.choice((16, 64)), 64)
+        self._shapes = {agent: _draw_shape(rng, rank_class) for agent, rank_class in zip(agents, classes, strict=False)}
+        self.installation = draw_installation(rng, min(shape.num_slots for shape in self._shapes.values()))
+        if len(agents) == len(classes) and rng.random() < _POOLED_SHARE:
+            self.installation.arrangement.move_worker(WorkerId(agents[-1]))
+            self.installation.arrangement.move_tenant(rng.choice(list(self.installation.tenants)))
+        self.nodes = Nodes(agents, gateways, CONTROL, tuple(self.installation.tenants))
         truth = self.installation.truth
         self.rules = ClientRules(self.world, truth, withdrawn_within_s=_SNAPSHOT_AGE_MAX_S / _RATE_MIN + _SLACK_S)
+        self.fleet_rules = FleetRules(self.world, truth, lost_after_s=LOST_AFTER_S)
         self.clocks = {address: SkewedClock(self.world) for address in self.nodes.all()}
         for clock in self.clocks.values():
             clock.set_rate(rng.uniform(0.97, 1.03))
@@ -61,46 +72,53 @@ class Fleet:
             self.network,
             CONTROL,
             self.installation,
-            homes=VirtualHomes(self.world, {WorkerId(a): s for a, s in zip(agents, shapes, strict=True)}),
+            roster=VirtualRoster(self.world, _facts_of(self._shapes), self.fleet_rules),
             holders=(*agents, *gateways),
             act_every_s=rng.uniform(0.2, 3.0),
         )
-        self.agents = {
-            address: VirtualAgent(
-                self.world,
-                self.network,
-                address,
-                self.clocks[address],
-                gateways=gateways,
-                control=CONTROL,
-                base=BASE,
-                shape=shape,
-                truth=truth,
-                reviewer_keys=reviewer_keys(),
-            )
-            for address, shape in zip(agents, shapes, strict=True)
-        }
+        self.agents = {agent: self._make_agent(agent, agent) for agent in agents}
+        self.seconds = {agent: self._make_agent(f"second-{agent}", agent) for agent in agents}
+        for agent in self.agents.values():
+            agent.start()
         self.gateways = {
             address: VirtualGateway(
                 self.network,
                 address,
                 self.clocks[address],
-                agents=agents,
                 control=CONTROL,
                 observer=self.rules,
+                rules=self.fleet_rules,
                 snapshot_age_max_s=_SNAPSHOT_AGE_MAX_S,
                 in_flight_max=rng.choice((16, 64)),
             )
             for address in gateways
         }
         self.clients = Clients(self.world, self.installation, list(self.gateways.values()), self.rules)
-        faults_rng = self.world.randomness("faults")
-        every_s = faults_rng.uniform(0.7, 4.0)
-        self.plan = (
-            draw_plan(faults_rng, self.nodes, until_s=_FAULTS_UNTIL_S, every_s=every_s) if plan is None else plan
-        )
-        parts = Parts(self.network, self.control, self.agents, self.gateways, self.clocks)
+        self.plan = self._draw_plan() if plan is None else plan
+        operators = OperatorActs(self.installation, self.control)
+        parts = Parts(self.network, self.control, self.agents, self.seconds, self.gateways, self.clocks, operators)
         self._faults = FaultInjector(self.world, parts, self.plan)
+
+    def _make_agent(self, address: Address, worker: Address) -> VirtualAgent:
+        """Return an agent that is not started: the first of its identity, or a second one on another machine."""
+        return VirtualAgent(
+            self.world,
+            self.network,
+            address,
+            self.clocks[worker],
+            gateways=self.nodes.gateways,
+            control=CONTROL,
+            base=BASE,
+            shape=self._shapes[worker],
+            truth=self.installation.truth,
+            reviewer_keys=reviewer_keys(),
+            rules=self.fleet_rules,
+            worker=WorkerId(worker),
+        )
+
+    def _draw_plan(self) -> Plan:
+        rng = self.world.randomness("faults")
+        return draw_plan(rng, self.nodes, until_s=_FAULTS_UNTIL_S, every_s=rng.uniform(0.7, 4.0))
 
     # --- the run ---------------------------------------------------------------------------------------
 
@@ -130,6 +148,7 @@ class Fleet:
             demand(gateway.epoch == self.control.epoch, "I9", f"{gateway.address} is at epoch {gateway.epoch}")
         for agent in self.agents.values():
             assert agent.life is not None, f"{agent.address} has no engine at rest"
+            demand(agent.fence, "fence", f"{agent.address} may not serve at rest")
             known, held = in_engine(agent.life.residency), frozenset(agent.life.engine.loaded)
             demand(
                 known == held, "I4", f"{agent.address} believes {sorted(known)} loaded, its engine holds {sorted(held)}"
@@ -143,9 +162,24 @@ class Fleet:
 
 def _is_at_rest(agent: VirtualAgent) -> bool:
     life = agent.life
-    if life is None or agent.num_requests or life.requests:
+    if life is None or not agent.fence or agent.num_requests or life.requests:
         return False
     return in_engine(life.residency) == frozenset(life.engine.loaded)
+
+
+def _facts_of(shapes: Mapping[Address, WorkerShape]) -> dict[WorkerId, WorkerFacts]:
+    return {
+        WorkerId(agent): WorkerFacts(
+            worker=WorkerId(agent),
+            base=BASE,
+            rank_class=shape.rank_class,
+            num_slots=shape.num_slots,
+            hardware_class="simulated",
+            engine="simulated",
+            num_sequences_max=shape.sequences_max,
+        )
+        for agent, shape in shapes.items()
+    }
 
 
 def _draw_shape(rng: random.Random, rank_class: int) -> WorkerShape:

@@ -14,6 +14,7 @@ from hotset.core.messages import ModuleSpec
 from hotset.core.quotas import Quota
 from hotset.core.snapshot import AliasEntry, KeyEntry, RoutingSnapshot
 from hotset.core.versions import FileEntry, Manifest, VersionRecord
+from hotset.planner.arrangement import Arrangement
 from hotset.planner.truth import Truth, digest_of, weights_of
 from hotset.registry.approval import reviewer_key_id, sign_approval
 from hotset.registry.digests import version_digest
@@ -27,8 +28,6 @@ _FORGER = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"forger").digest(
 _RANKS = (8, 8, 16, 64)
 #: Bytes of a version's file by rank.
 _RANK_BYTES = 250_000
-#: Of the largest of them.
-_LARGEST = max(_RANKS) * _RANK_BYTES
 
 Kind = Literal["steady", "bursty", "rotating", "base"]
 
@@ -60,6 +59,7 @@ class Installation:
     versions: dict[AdapterId, list[VersionRecord]] = field(default_factory=dict[AdapterId, list[VersionRecord]])
     #: Versions that may be served, by engine name.
     serving: dict[EngineName, VersionRecord] = field(default_factory=dict[EngineName, VersionRecord])
+    arrangement: Arrangement = field(default_factory=lambda: Arrangement(BASE))
     #: No loads and no evictions.
     is_frozen: bool = False
 
@@ -76,6 +76,13 @@ class Installation:
             self.truth.approved.add(name)
         return record
 
+    def withdraw(self, name: EngineName) -> VersionRecord:
+        """Let one version serve no more; an adapter that has no other gets one."""
+        record = self.serving.pop(name)
+        if not any(each.ref.adapter == record.ref.adapter for each in self.serving.values()):
+            self.publish(record.ref.adapter, record.manifest.rank_max)
+        return record
+
     def snapshot(self, epoch: int) -> RoutingSnapshot:
         """Return the routing state at this moment."""
         entries = {
@@ -90,6 +97,8 @@ class Installation:
             quotas={tenant.name: tenant.quota for tenant in self.tenants.values()},
             aliases=entries,
             versions=dict(self.serving),
+            pools=self.arrangement.pools(),
+            tenant_pools=self.arrangement.tenant_pools(),
             is_frozen=self.is_frozen,
         )
 
@@ -123,20 +132,10 @@ def draw_installation(rng: random.Random, num_slots: int) -> Installation:
     """
     installation = Installation()
     reserve = max(1, num_slots // 3)
-    _add(
-        installation,
-        rng,
-        "victim-a",
-        "steady",
-        Quota(reserve, reserve_bytes=reserve * _LARGEST),
-        reserve,
-        rng.uniform(3, 10),
-    )
-    owed = Quota(1, reserve_bytes=_LARGEST)
-    _add(installation, rng, "victim-b", rng.choice(("steady", "bursty")), owed, 1, rng.uniform(2, 6))
+    _add(installation, rng, "victim-a", "steady", Quota(reserve), reserve, rng.uniform(3, 10))
+    _add(installation, rng, "victim-b", rng.choice(("steady", "bursty")), Quota(1), 1, rng.uniform(2, 6))
     rotating = rng.randint(5, 14)
-    bounded = Quota(0, rng.choice((None, 1, 2)), limit_bytes=2 * _LARGEST)
-    _add(installation, rng, "rotator", "rotating", bounded, rotating, rng.randint(2, 8))
+    _add(installation, rng, "rotator", "rotating", Quota(0, rng.choice((None, 1, 2))), rotating, rng.randint(2, 8))
     for index in range(rng.randint(1, 3)):
         quota = Quota(rng.choice((0, 0, 1)), loads_per_minute=rng.choice((None, None, 10.0)))
         _add(installation, rng, f"plain-{index}", rng.choice(("steady", "bursty")), quota, rng.randint(1, 4), 3.0)

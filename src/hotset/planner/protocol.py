@@ -8,7 +8,7 @@ holder's epoch.
 from dataclasses import dataclass
 
 from hotset.core.fleet import Heartbeat
-from hotset.core.ids import EngineName, RequestId
+from hotset.core.ids import EngineName, RequestId, WorkerId
 from hotset.core.ports import Lane, Withdrawal, Work
 from hotset.core.snapshot import RoutingSnapshot
 
@@ -23,6 +23,8 @@ class Submit:
     #: Which life of the gateway sends it, and the how manieth word of that life to this agent it is.
     life: int
     count: int
+    #: Of the worker, as the gateway's snapshot has it.
+    fence: int = 0
 
     def __str__(self) -> str:
         return f"{self.work.request_id} {self.work.generate.engine_name} epoch {self.epoch}"
@@ -106,12 +108,50 @@ class Beat:
     """Agent to gateways and control, again and again."""
 
     heartbeat: Heartbeat
+    #: Which life of the agent sends it.
+    life: int
 
     def __str__(self) -> str:
         beat = self.heartbeat
         ready = "serves" if beat.is_ready else "down"
         num = f"{len(beat.resident)} hot, {beat.num_running} run, {beat.num_waiting} wait"
         return f"{beat.fence}.{beat.number} {ready}, {num}"
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """Agent to control, until it is answered: I am this worker."""
+
+    worker: WorkerId
+    #: Which life of the agent sends it, and the how manieth of that life it is.
+    life: int
+    count: int
+    #: Under which it serves, or served last; 0 where it never did.
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """Control to agent, as the answer to this life's word of that number: serve under this fence."""
+
+    life: int
+    count: int
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Control to agent, likewise: another one is this worker; serve nothing."""
+
+    life: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unlinked:
+    """Control to agent: I do not know you, who said that you serve under this fence."""
+
+    fence: int
 
 
 @dataclass(frozen=True, slots=True)

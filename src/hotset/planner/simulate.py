@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from hotset.planner.fleet import Fleet
+from hotset.planner.rules import BrokenRuleError
 from hotset.sim.faults import Plan, cut_down
 
 _CUT_TRIES_MAX = 60
@@ -65,5 +66,7 @@ def cut_plan(verdict: Verdict, num_events: int) -> Plan:
 
 def _rule_of(error: AssertionError) -> str:
     """Return the rule that an assertion names, such as ``I3``; production's own totals that disagree name none."""
+    if isinstance(error, BrokenRuleError):
+        return error.rule
     word = str(error).partition(":")[0]
     return word if word[:1] == "I" and word[1:].isdigit() else "invariant"

@@ -4,31 +4,35 @@ from collections.abc import Iterable
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from hotset.core.errors import EngineUnavailableError, ModelNotFoundError
+from hotset.core.errors import EngineFailedError, EngineUnavailableError
 from hotset.core.fleet import Heartbeat
-from hotset.core.ids import Digest, EngineName, RequestId, WorkerId, engine_name
+from hotset.core.ids import Digest, RequestId, WorkerId, engine_name
 from hotset.core.ports import Lane
 from hotset.core.snapshot import RoutingSnapshot
-from hotset.core.versions import VersionRecord
 from hotset.planner.effect_runner import WorkerShape
+from hotset.planner.fleet_rules import FleetRules
 from hotset.planner.held_requests import HeldRequests
 from hotset.planner.protocol import (
     Abort,
     Accepted,
     Alive,
     Beat,
+    Fenced,
     Holds,
     Piece,
     Published,
     Refused,
-    StaleRoute,
+    Rejected,
     Stamp,
     Submit,
+    Unlinked,
     Waiting,
 )
 from hotset.planner.rules import demand
+from hotset.planner.served_snapshot import ServedSnapshot
 from hotset.planner.truth import Truth
 from hotset.planner.virtual_life import VirtualLife
+from hotset.planner.virtual_membership import VirtualMembership
 from hotset.planner.virtual_store import VirtualStore
 from hotset.planner.worker_view import heartbeat_of
 from hotset.sim.clocks import SkewedClock, Timers
@@ -56,27 +60,29 @@ class VirtualAgent:
         shape: WorkerShape,
         truth: Truth,
         reviewer_keys: dict[str, Ed25519PublicKey],
+        rules: FleetRules,
+        worker: WorkerId | None = None,
     ) -> None:
+        """Prepare; `start` begins. It says that it is `worker`, or, where that is None, what its address says."""
         self._world, self._network, self.address, self.clock = world, network, address, clock
         self._gateways, self._control, self._base = gateways, control, base
         self.shape, self._truth = shape, truth
         self.store = VirtualStore(truth, reviewer_keys, shape.calibration)
         self.life: VirtualLife | None = None
-        #: Grows with every start; of two agents with one identity the higher one counts.
-        self._fence = 0
+        self._rules = rules
+        worker = WorkerId(address) if worker is None else worker
+        self._membership = VirtualMembership(network, address, clock, worker=worker, control=control)
         self._timers = Timers(clock)
         self.is_up = False
-        self.start()
 
     # --- up and down -----------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Begin with nothing but the identity: no snapshot, no files, no engine."""
         self.is_up = True
-        self._fence += 1
+        self._membership.begin()
         self._num_beats = 0
-        self._snapshot = RoutingSnapshot()
-        self._records: dict[EngineName, VersionRecord] = {}
+        self._served = ServedSnapshot(self._membership.worker, self._base)
         self._held = HeldRequests(self._gateways)
         self._network.attach(self.address, self._receive)
         self._start_engine()
@@ -94,7 +100,12 @@ class VirtualAgent:
     @property
     def epoch(self) -> int:
         """Of the snapshot that it applies."""
-        return self._snapshot.epoch
+        return self._served.epoch
+
+    @property
+    def fence(self) -> int:
+        """Under which it serves; 0 while it may not."""
+        return self._membership.fence
 
     @property
     def num_requests(self) -> int:
@@ -116,7 +127,7 @@ class VirtualAgent:
             store=self.store,
             truth=self._truth,
         )
-        self._permit(self.life)
+        self._served.permit(self.life)
 
     def life_ended(self) -> None:
         """Start another engine after a pause."""
@@ -161,31 +172,41 @@ class VirtualAgent:
                 self._abort_all(self._held.listed(source, message, self.clock.monotonic_s()))
             case Published(snapshot):
                 self._apply(snapshot)
+            case Fenced() | Rejected():
+                if self._membership.hear(message):
+                    self._shut_out()
+            case Unlinked(fence):
+                self._membership.unlinked(fence)
             case _:
                 raise AssertionError(f"{self.address} does not know {message}")
 
     def _submit(self, source: Address, submit: Submit) -> None:
-        work, name = submit.work, engine_name(submit.work.route)
-        request = work.request_id
+        work, request = submit.work, submit.work.request_id
         if request in self._held.requests:
             self._tell(request, Waiting(request))
             return
         if self._held.is_late(source, submit):
             return
-        if name is not None and name not in self._records:
-            answer: object = Refused(request, EngineUnavailableError.code)
-            if submit.epoch < self.epoch:
-                answer = StaleRoute(request, self.epoch)
-            elif submit.epoch == self.epoch:
-                answer = Refused(request, ModelNotFoundError.code)
-            self._network.send(self.address, source, answer)
-            return
-        if self.life is None or work.route.base != self._base:
+        membership = self._membership
+        if self.life is None or membership.fence < max(1, submit.fence):
             self._network.send(self.address, source, Refused(request, EngineUnavailableError.code))
             return
+        if (answer := self._served.answer_against(submit)) is not None:
+            self._network.send(self.address, source, answer)
+            return
+        self._rules.took(membership.worker, self.address, membership.fence, submit, self.epoch)
         self._held.begin(source, submit)
         self._tell(request, Waiting(request))
-        self.life.submit(work, name)
+        self.life.submit(work, engine_name(work.route))
+
+    def _shut_out(self) -> None:
+        """Let go of everything: another agent is this worker."""
+        for request, held in list(self._held.requests.items()):
+            gone: object = Refused(request, EngineUnavailableError.code)
+            if held.num_pieces:
+                gone = Piece(request, self._held.next_piece(request), ended=EngineFailedError.code)
+            self._tell(request, gone)
+            self._abort(request)
 
     def _abort(self, request: RequestId) -> None:
         if request not in self._held.requests:
@@ -199,33 +220,27 @@ class VirtualAgent:
             self._abort(request)
 
     def _apply(self, snapshot: RoutingSnapshot) -> None:
-        if snapshot.epoch > self.epoch:
-            self._snapshot = snapshot
-            self._records = {name: r for name, r in snapshot.versions.items() if r.base == self._base}
-            if self.life is not None:
-                self._permit(self.life)
-
-    def _permit(self, life: VirtualLife) -> None:
-        life.permit(self._records, self._snapshot.quotas, is_frozen=self._snapshot.is_frozen)
+        if self._served.take(snapshot) and self.life is not None:
+            self._served.permit(self.life)
 
     # --- what it says again and again ------------------------------------------------------------------
 
     def _report(self) -> None:
+        membership = self._membership
+        membership.serve_alone()
         self._num_beats += 1
-        worker = WorkerId(self.address)
-        if self.life is None:
-            heartbeat = Heartbeat(worker=worker, fence=self._fence, number=self._num_beats)
-        else:
-            heartbeat = heartbeat_of(
-                self.life.residency,
-                self.life.requests,
-                worker,
-                fence=self._fence,
-                number=self._num_beats,
-                epoch=self.epoch,
-            )
-        for listener in (*self._gateways, self._control):
-            self._network.send(self.address, listener, Beat(heartbeat))
+        beat = Beat(self._heartbeat(), membership.life)
+        if membership.fence:
+            for gateway in self._gateways:
+                self._network.send(self.address, gateway, beat)
+        membership.tell_control(beat)
         self._network.send(self.address, self._control, Holds(self.epoch, self.clock.monotonic_s()))
         self._abort_all(self._held.without_reader(self.clock.monotonic_s()))
         self._timers.after(REPORT_EVERY_S, f"{self.address} reports", self._report)
+
+    def _heartbeat(self) -> Heartbeat:
+        worker, fence, number = self._membership.worker, self.fence, self._num_beats
+        if self.life is None:
+            return Heartbeat(worker=worker, fence=fence, number=number)
+        residency, requests = self.life.residency, self.life.requests
+        return heartbeat_of(residency, requests, worker, fence=fence, number=number, epoch=self.epoch)

@@ -4,17 +4,19 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from hotset.core.ids import engine_name
+from hotset.core.fleet import WorkerEntry
+from hotset.core.ids import WorkerId, engine_name
 from hotset.core.ports import Withdrawal
 from hotset.core.quotas import Quota
 from hotset.planner.installation import BASE_ALIAS, Installation, Tenant, key_of
-from hotset.planner.protocol import Beat, Holds, Published
+from hotset.planner.protocol import Beat, Fenced, Holds, Published, Register, Rejected, Unlinked
 from hotset.planner.virtual_homes import VirtualHomes
+from hotset.planner.virtual_roster import VirtualRoster
 from hotset.sim.network import Address, Network
 from hotset.sim.world import World
 
 _VERSIONS_MAX = 2
-_PLAN_EVERY_S = 0.5
+_RECONCILE_EVERY_S = 0.5
 #: Of the holders; the others ask before long, so that epochs differ for a while.
 _TOLD_AT_ONCE_SHARE = 0.5
 
@@ -29,32 +31,37 @@ class VirtualControl:
         address: Address,
         installation: Installation,
         *,
-        homes: VirtualHomes,
+        roster: VirtualRoster,
         holders: tuple[Address, ...],
         act_every_s: float,
     ) -> None:
         self._world, self._network, self.address = world, network, address
-        self._installation, self._holders, self._homes = installation, holders, homes
+        self._installation, self._holders, self._roster = installation, holders, roster
+        self._homes = VirtualHomes()
         self._rng: random.Random = world.randomness("operators")
         self._act_every_s = act_every_s
         self._num_keys = 1
         self._epoch = 0
-        self._is_up = False
+        self.is_up = False
+        #: Whether something changed while it was away.
+        self._has_news = False
         self.is_quiet = False
         self.start()
         self._publish()
         self._act_later()
-        self._plan_homes()
+        self._reconcile()
 
     def start(self) -> None:
         """Answer again."""
-        self._is_up = True
-        self._homes.resume()
+        self.is_up = True
+        self._roster.restart()
         self._network.attach(self.address, self._receive)
+        if self._has_news:
+            self._publish()
 
     def crash(self) -> None:
         """Answer and act no more."""
-        self._is_up = False
+        self.is_up = False
         self._network.detach(self.address)
 
     @property
@@ -64,8 +71,13 @@ class VirtualControl:
 
     def _receive(self, source: Address, message: object) -> None:
         match message:
-            case Beat(heartbeat):
-                self._homes.heard(heartbeat)
+            case Beat():
+                if not self._roster.heard(source, message):
+                    self._network.send(self.address, source, Unlinked(message.heartbeat.fence))
+            case Register(_, life, count):
+                fence = self._roster.register(source, message)
+                answer = Rejected(life, count) if fence is None else Fenced(life, count, fence)
+                self._network.send(self.address, source, answer)
             case Holds(_, asked_at_s):
                 self._send(source, asked_at_s)
             case _:
@@ -78,9 +90,10 @@ class VirtualControl:
 
     def _publish(self, cut: Withdrawal | None = None) -> None:
         self._epoch += 1
+        self._has_news = False
         truth = self._installation.truth
         snapshot = self._installation.snapshot(self._epoch)
-        snapshot = replace(snapshot, workers=self._homes.workers, homes=self._homes.homes)
+        snapshot = replace(snapshot, workers=self._workers(), homes=self._homes.homes)
         truth.published[self._epoch] = (self._world.now_s, snapshot)
         if cut is not None:
             truth.cuts.append((self._epoch, cut))
@@ -88,12 +101,26 @@ class VirtualControl:
             if self._rng.random() < _TOLD_AT_ONCE_SHARE:
                 self._send(holder, None)
 
-    def _plan_homes(self) -> None:
-        """Let homes follow the load, and publish them where they changed."""
-        if self._is_up and self._homes.plan(self._installation.serving):
-            self._world.log.note(f"homes of {len(self._homes.homes)} versions on {len(self._homes.workers)} workers")
-            self._publish()
-        self._world.after(_PLAN_EVERY_S, "control plans homes", self._plan_homes)
+    def changed(self, cut: Withdrawal | None = None) -> None:
+        """An operator changed something that every holder is to know."""
+        self._has_news = True
+        if self.is_up:
+            self._publish(cut)
+
+    def _workers(self) -> dict[WorkerId, WorkerEntry]:
+        return self._roster.entries(self._installation.arrangement)
+
+    def _reconcile(self) -> None:
+        """Let workers and homes follow what was heard, and publish them where they changed."""
+        if self.is_up:
+            self._roster.mark_lost()
+            truth, roster = self._installation.truth, self._roster
+            if truth.snapshot.workers != self._workers():
+                self._publish()
+            if self._homes.plan(truth.snapshot, roster.heartbeats(), roster.able(), self._world.now_s):
+                self._world.log.note(f"homes of {len(self._homes.homes)} versions")
+                self._publish()
+        self._world.after(_RECONCILE_EVERY_S, "control reconciles", self._reconcile)
 
     # --- what operators do -----------------------------------------------------------------------------
 
@@ -110,11 +137,9 @@ class VirtualControl:
             self._withdraw_version,
             self._withdraw_version,
             self._change_quota,
-            self._freeze,
         ]
         act, is_cut = self._rng.choice(acts), self._rng.random() < 0.4
-        if self._is_up and not self.is_quiet:
-            self._installation.is_frozen = False  # never for longer than until the next act
+        if self.is_up and not self.is_quiet:
             withdrawal = act()
             self._world.log.note(f"{act.__name__.strip('_')}{', cut' if is_cut and withdrawal else ''}: {withdrawal}")
             self._publish(withdrawal if is_cut else None)
@@ -159,12 +184,8 @@ class VirtualControl:
             self._installation.serving.pop(name, None)
 
     def _withdraw_version(self) -> Withdrawal | None:
-        """Ban one version; an adapter that has no other gets one."""
-        name = self._rng.choice(list(self._installation.serving))
-        record = self._installation.serving.pop(name)
-        others = [each for each in self._installation.serving.values() if each.ref.adapter == record.ref.adapter]
-        if not others:
-            self._installation.publish(record.ref.adapter, record.manifest.rank_max)
+        """Ban one version."""
+        record = self._installation.withdraw(self._rng.choice(list(self._installation.serving)))
         return Withdrawal(digest=record.digest)
 
     def _change_quota(self) -> None:
@@ -172,6 +193,3 @@ class VirtualControl:
         reserve = self._rng.choice((0, 0, 1, 1, 2))
         limit = self._rng.choice((None, None, max(1, reserve), reserve + 2))
         tenant.quota = Quota(reserve, limit, self._rng.choice((None, None, 5.0, 60.0)))
-
-    def _freeze(self) -> None:
-        self._installation.is_frozen = True

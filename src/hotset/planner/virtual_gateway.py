@@ -5,6 +5,7 @@ from hotset.admission.outcomes import Outcome
 from hotset.core.errors import HotsetError
 from hotset.core.ids import RequestId
 from hotset.planner.exchanges import CONTROL_UNREACHABLE, Asked, Exchange, Observer
+from hotset.planner.fleet_rules import FleetRules
 from hotset.planner.held_snapshot import HeldSnapshot
 from hotset.planner.protocol import Accepted, Beat, Piece, Published, Refused, StaleRoute, Waiting
 from hotset.planner.virtual_relay import Relay, outcome_of
@@ -24,14 +25,14 @@ class VirtualGateway:
         address: Address,
         clock: SkewedClock,
         *,
-        agents: tuple[Address, ...],
         control: Address,
         observer: Observer,
+        rules: FleetRules,
         snapshot_age_max_s: float,
         in_flight_max: int,
     ) -> None:
         self._network, self.address, self.clock = network, address, clock
-        self._agents, self._control, self._observer = agents, control, observer
+        self._control, self._observer, self._rules = control, observer, rules
         self._snapshot_age_max_s = snapshot_age_max_s
         self._in_flight_max = in_flight_max
         self._num_lives = 0
@@ -54,10 +55,10 @@ class VirtualGateway:
             self.address,
             self.clock,
             self._held,
-            agents=self._agents,
             life=self._num_lives,
             in_flight=self.in_flight,
             observer=self._observer,
+            rules=self._rules,
         )
         self._network.attach(self.address, self._receive)
         self._say_alive()
@@ -105,8 +106,8 @@ class VirtualGateway:
         match message:
             case Published():
                 self._take_snapshot(message)
-            case Beat(heartbeat):
-                self._relay.beat(heartbeat)
+            case Beat():
+                self._relay.sights.beat(source, message)
             case Waiting() | Accepted() | Refused() | StaleRoute() | Piece():
                 self._relay.hear(source, message)
             case _:
@@ -124,7 +125,7 @@ class VirtualGateway:
     # --- what it says again and again ------------------------------------------------------------------
 
     def _say_alive(self) -> None:
-        for agent in self._agents:
+        for agent in self._relay.agents():
             self._network.send(self.address, agent, self._relay.alive(agent))
         self._held.ask_control()
         self._timers.after(ALIVE_EVERY_S, f"{self.address} says what lives", self._say_alive)

@@ -4,19 +4,20 @@ A withdrawal stops what has not begun when the snapshot that holds it is applied
 first piece of an answer, as in `gateway.exchange`.
 """
 
+from collections import Counter
 from functools import partial
 
 from hotset.admission.in_flight import InFlight
 from hotset.admission.outcomes import Outcome
 from hotset.core.errors import AdmissionError, EngineUnavailableError, HotsetError, RequestError, RevokedError
-from hotset.core.fleet import Heartbeat
-from hotset.core.ids import RequestId, WorkerId
+from hotset.core.ids import RequestId
 from hotset.core.ports import Withdrawal
 from hotset.planner.exchanges import Exchange, Observer, submit_of
+from hotset.planner.fleet_rules import FleetRules
 from hotset.planner.held_snapshot import HeldSnapshot
 from hotset.planner.protocol import Abort, Accepted, Alive, Piece, Refused, StaleRoute, Waiting
-from hotset.planner.virtual_homes import newer
-from hotset.routing.pick import PickSettings, Sight, pick
+from hotset.planner.worker_sights import WorkerSights
+from hotset.routing.pick import PickSettings, pick
 from hotset.sim.clocks import SkewedClock
 from hotset.sim.network import Address, Network
 from hotset.sim.world import Action
@@ -45,18 +46,17 @@ class Relay:
         clock: SkewedClock,
         held: HeldSnapshot,
         *,
-        agents: tuple[Address, ...],
         life: int,
         in_flight: InFlight,
         observer: Observer,
+        rules: FleetRules,
     ) -> None:
         self._network, self._address, self._clock, self._held = network, address, clock, held
-        self._life, self._in_flight, self._observer = life, in_flight, observer
-        #: The newest heartbeat of each worker, and when it came; own clock.
-        self._beats: dict[WorkerId, tuple[Heartbeat, float]] = {}
+        self._life, self._in_flight, self._observer, self._rules = life, in_flight, observer, rules
+        self.sights = WorkerSights(clock, held)
         self._exchanges: dict[RequestId, Exchange] = {}
         #: Words sent to each agent.
-        self._counts = dict.fromkeys(agents, 0)
+        self._counts: Counter[Address] = Counter()
 
     # --- from a route to an agent ----------------------------------------------------------------------
 
@@ -68,29 +68,22 @@ class Relay:
 
     def _submit(self, exchange: Exchange) -> None:
         """Hand a request to the worker that suits it best, of those that were not tried."""
-        picked = pick(self._held.snapshot, exchange.key.tenant, exchange.bound.route, self._sights(), _PICK)
+        sights = self.sights.sights(self._exchanges.values())
+        picked = pick(self._held.snapshot, exchange.key.tenant, exchange.bound.route, sights, _PICK)
         left = [worker for worker in picked if worker not in exchange.tried]
         if not left:
             self._fail(exchange, EngineUnavailableError())
             return
-        exchange.agent = left[0]
-        exchange.tried.append(exchange.agent)
+        worker = left[0]
+        entry = self._held.snapshot.workers[worker]
+        self._rules.sent(exchange.key.tenant, worker, self._held.epoch)
+        exchange.agent, exchange.fence = entry.facts.address, entry.fence
+        exchange.tried.append(worker)
         exchange.num_tries = 0
         exchange.submitted_at_s = self._clock.monotonic_s()
         self._counts[exchange.agent] += 1
         exchange.count = self._counts[exchange.agent]
         self._send_submit(exchange)
-
-    def _sights(self) -> dict[WorkerId, Sight]:
-        """Return what is known of each worker."""
-        now_s = self._clock.monotonic_s()
-        return {
-            worker: Sight(heartbeat, now_s - at_s, self._num_sent(worker, at_s))
-            for worker, (heartbeat, at_s) in self._beats.items()
-        }
-
-    def _num_sent(self, worker: WorkerId, since_s: float) -> int:
-        return sum(each.agent == worker and each.submitted_at_s >= since_s for each in self._exchanges.values())
 
     def _send_submit(self, exchange: Exchange) -> None:
         """Say it, again where nothing came back, and at last to another agent."""
@@ -105,11 +98,10 @@ class Relay:
 
     # --- what agents say -------------------------------------------------------------------------------
 
-    def beat(self, heartbeat: Heartbeat) -> None:
-        """Take a worker's word for how it is, unless it is late."""
-        last = self._beats.get(heartbeat.worker)
-        if newer(heartbeat, None if last is None else last[0]):
-            self._beats[heartbeat.worker] = heartbeat, self._clock.monotonic_s()
+    def agents(self) -> list[Address]:
+        """Return whom it is linked to: the workers of the snapshot, and others for as long as they serve something."""
+        named = [entry.facts.address for entry in self._held.snapshot.workers.values()]
+        return list(dict.fromkeys((*named, *(each.agent for each in self._exchanges.values() if each.agent))))
 
     def alive(self, agent: Address) -> Alive:
         """Return which requests an agent should hold for this gateway."""
@@ -184,6 +176,7 @@ class Relay:
 
     def snapshot_changed(self) -> None:
         """Stop what has not begun and may not any more; resolve anew what an agent asked that for."""
+        self.sights.snapshot_changed()
         for exchange in list(self._exchanges.values()):
             if exchange.wants_epoch:
                 self._resolve_again(exchange, exchange.wants_epoch)

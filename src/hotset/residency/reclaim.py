@@ -35,6 +35,19 @@ class Reclaim:
                 due += [r for r, lease in state.leases.items() if lease.slot == slot.index and lease.running]
         return due
 
+    def left_s(self, slot: Slot, now_s: float, *, is_taken_back: bool) -> float | None:
+        """Return for how long what runs in a slot may still run before it is cut; None where it runs to its end.
+
+        Args:
+            slot: Requests run in it.
+            now_s: Monotonic seconds.
+            is_taken_back: Whether it would close for its owner now, where it does not close yet.
+        """
+        if self.policy != "cut" or not (is_taken_back or is_reclaimed(slot)):
+            return None
+        since_s = slot.closing_since_s if is_reclaimed(slot) else now_s
+        return max(0.0, since_s + self.after_s - now_s)
+
     def _cuts(self, slot: Slot) -> bool:
         return self.policy == "cut" and is_reclaimed(slot) and not slot.is_cut
 

@@ -1,11 +1,11 @@
 """The policy of one worker's slots: dispatch, load, evict under quotas, close.
 
 Rules kept here: a version with a running lease is never unloaded (I3); never more distinct versions dispatched than
-slots (I4), so the engine's own eviction has nothing to decide; a tenant at or under its reserve loses no slot and no
-file to another (I5); a withdrawn version takes no new dispatch (I11) and its files stay until the engine let go of it
-(I12). `residency.decision` says what a request gets, `residency.room` who may take which slot, `residency.demand` when
-a version is needed again, `residency.store_evictions` whose files leave the local store, `residency.outcomes` what
-follows from the engine's answers; `residency.invariants` re-derives every total.
+slots (I4), so the engine's own eviction has nothing to decide; a tenant at or under its reserve loses no slot to
+another (I5); a withdrawn version takes no new dispatch (I11) and its files stay until the engine let go of it (I12).
+`residency.decision` says what a request gets, `residency.room` who may take which slot, `residency.demand` when a
+version is needed again, `residency.outcomes` what follows from the engine's answers; `residency.invariants` re-derives
+every total.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from hotset.core.errors import ModelNotFoundError
 from hotset.core.ids import EngineName, RequestId, TenantId
 from hotset.core.quotas import DEFAULT_QUOTA, Quota
 from hotset.residency.accounts import Accounts
-from hotset.residency.charges import move_charge
+from hotset.residency.charges import move_charge, num_used_up
 from hotset.residency.decision import Decision, decide, stall_wait_s
 from hotset.residency.demand import Demand
 from hotset.residency.events import (
@@ -46,7 +46,6 @@ from hotset.residency.room import find_room
 from hotset.residency.slots import Lease, Slot, SlotState, State
 from hotset.residency.stall import StallBudget
 from hotset.residency.steps import close, discard_unused, refuse_waiters, unload_if_done
-from hotset.residency.store_evictions import StoreEvictions
 from hotset.residency.warm import WarmFiles
 
 #: Loads that a tenant may cause in a minute where its quota says nothing of it.
@@ -86,18 +85,12 @@ class Residency:
             reuse: Guesses when a version is asked for again; by default from the gaps seen.
         """
         self.state = State([Slot(index) for index in range(num_slots)], WarmFiles(warm_bytes_max))
-        self.accounts = Accounts(
-            num_slots=num_slots,
-            store_bytes=warm_bytes_max,
-            loads_per_minute=loads_per_minute,
-            default=default_quota,
-        )
-        self.demand = Demand(reuse or Reuse())
-        self._store = StoreEvictions(self.state, self.accounts, self.demand)
+        self.accounts = Accounts(num_slots=num_slots, loads_per_minute=loads_per_minute, default=default_quota)
         self._evictions = Evictions(self.state, self.accounts)
         self._stall = StallBudget(stall_ms_per_s)
         self._reclaim = reclaim
-        self._outcomes = Outcomes(self.state, self._stall, self._store, load_retry_s=load_retry_s)
+        self._outcomes = Outcomes(self.state, self._stall, load_retry_s=load_retry_s)
+        self.demand = Demand(reuse or Reuse())
 
     def handle(self, event: Event, now_s: float) -> list[Effect]:
         """Take one event and return the effects to carry out, in order.
@@ -133,11 +126,6 @@ class Residency:
     def ledger(self) -> Counter[tuple[TenantId, TenantId, Cause]]:
         """Evictions by (who caused it, who suffered it, why)."""
         return self._evictions.ledger
-
-    @property
-    def store_ledger(self) -> Counter[tuple[TenantId, TenantId, Cause]]:
-        """The same of files in the local store."""
-        return self._store.ledger
 
     def is_hot(self, name: EngineName) -> bool:
         """Whether the version is in a slot and takes requests."""
@@ -178,6 +166,12 @@ class Residency:
     def stall_wait_s(self, tenant: TenantId, now_s: float) -> float:
         """Return how long the next load for a tenant has to wait, so that what runs is not stalled for too long."""
         return stall_wait_s(self.state, self.accounts, self._stall, tenant, now_s)
+
+    def cut_in_s(self, slot: Slot, tenant: TenantId, now_s: float) -> float | None:
+        """Return when what runs in a slot is cut at the latest if a tenant gets it; None where it runs to its end."""
+        is_owed = num_used_up(self.state, tenant) < self.accounts.share(tenant).reserve
+        is_taken_back = slot.state is SlotState.HOT and slot.account != tenant and is_owed
+        return self._reclaim.left_s(slot, now_s, is_taken_back=is_taken_back)
 
     # --- requests --------------------------------------------------------------------------------------
 

@@ -92,6 +92,20 @@ class BlobStore:
             raise DigestMismatchError(f"The stored bytes of {digest} now hash to {found}.")
         return size
 
+    def open(self, digest: Digest) -> int:
+        """Open a blob for reading, as it lies; return the handle, which is the caller's to close.
+
+        Raises:
+            DigestMismatchError: the blob is missing.
+        """
+        try:
+            return open_plain(self._path(digest))
+        except FileNotFoundError as error:
+            raise DigestMismatchError(f"The stored bytes of {digest} are missing.") from error
+
+    def bring(self, digest: Digest, size_bytes: int) -> None:
+        """Nothing is to be brought: what the trusted store has is here; see `worker.local_store.BlobSource`."""
+
     def contains(self, digest: Digest) -> bool:
         """Whether a blob of this digest is there; says nothing of its bytes."""
         return self._path(digest).exists()

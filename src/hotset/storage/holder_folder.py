@@ -22,6 +22,8 @@ class HolderFolder:
         self.snapshot = KeptSnapshot(path / "snapshot")
         #: A worker's local store.
         self.store = path / "store"
+        #: What a worker that can't open the trusted store fetched of it.
+        self.blobs = path / "blobs"
         self._fence = path / "fence"
         self._lock = path / "lock"
 

@@ -101,6 +101,8 @@ class VersionRow:
     approved_at_s: float | None
     purged_at_s: float | None
     is_banned: bool
+    #: Held back until a reviewer releases the bytes; beside its state.
+    is_quarantined: bool = False
 
     @property
     def record(self) -> VersionRecord:

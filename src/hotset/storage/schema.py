@@ -73,8 +73,6 @@ TENANTS = Table(
     Column("loads_per_minute", Float),
     *_terms_columns(),
     Column("allows_jobs", Integer, nullable=False, server_default="1"),
-    Column("reserve_bytes", Integer, nullable=False, server_default="0"),
-    Column("limit_bytes", Integer),
 )
 
 KEYS = Table(
@@ -195,6 +193,16 @@ BANS = Table(
     METADATA,
     Column("digest", Text, primary_key=True),
     Column("reason", Text, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("at_s", Float, nullable=False),
+)
+
+QUARANTINES = Table(
+    "quarantines",
+    METADATA,
+    Column("digest", Text, primary_key=True),
+    Column("reason", Text, nullable=False),
+    Column("code", Text, nullable=False),
     Column("actor", Text, nullable=False),
     Column("at_s", Float, nullable=False),
 )

@@ -1,16 +1,19 @@
-"""What is said of versions by those who answer for them: proofs, approvals, bans, purges. Only ever added to."""
+"""What is said of versions by those who answer for them: proofs, approvals, bans, purges, quarantines.
+
+Only ever added to, but for quarantines, which are lifted.
+"""
 
 import msgspec
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, delete, func, insert, select
 
 from hotset.core.ids import Digest, VersionRef
 from hotset.core.versions import Approval
 from hotset.storage.rows import ProofRow
-from hotset.storage.schema import APPROVALS, BANS, PROOFS, PURGES
+from hotset.storage.schema import APPROVALS, BANS, PROOFS, PURGES, QUARANTINES
 
 
 class Trust:
-    """Typed reads and writes of proofs, approvals, bans and purges."""
+    """Typed reads and writes of proofs, approvals, bans, purges and quarantines."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -55,6 +58,21 @@ class Trust:
     def is_banned(self, digest: Digest) -> bool:
         """Whether the digest was ever banned."""
         return self._connection.execute(select(BANS.c.digest).where(BANS.c.digest == digest)).first() is not None
+
+    def quarantine(self, digest: Digest, reason: str, *, code: str, actor: str, now_s: float) -> None:
+        """Hold a digest back until it is lifted; the newest reason counts."""
+        self.lift_quarantine(digest)
+        self._connection.execute(
+            insert(QUARANTINES).values(digest=digest, reason=reason, code=code, actor=actor, at_s=now_s)
+        )
+
+    def lift_quarantine(self, digest: Digest) -> None:
+        """Hold a digest back no more; harmless where it is not."""
+        self._connection.execute(delete(QUARANTINES).where(QUARANTINES.c.digest == digest))
+
+    def num_quarantined(self) -> int:
+        """Return how many digests are held back."""
+        return self._connection.execute(select(func.count()).select_from(QUARANTINES)).scalar_one()
 
 
 def _key(ref: VersionRef) -> dict[str, str | int]:

@@ -11,6 +11,7 @@ from hotset.storage.schema import (
     APPROVALS,
     BANS,
     PURGES,
+    QUARANTINES,
     VERSION_FILES,
     VERSION_HISTORY,
     VERSION_KEY,
@@ -95,9 +96,11 @@ class Versions:
         changed = self._connection.execute(update(VERSION_STATES).where(*_is(VERSION_STATES, ref)).values(state=state))
         if changed.rowcount == 0:
             self._connection.execute(insert(VERSION_STATES).values(**key, state=state))
-        self._connection.execute(
-            insert(VERSION_HISTORY).values(**key, state=state, reason=reason, actor=actor, at_s=now_s)
-        )
+        self._append(ref, state, reason=reason, actor=actor, now_s=now_s)
+
+    def remark(self, row: VersionRow, remark: str, *, actor: str, now_s: float) -> None:
+        """Append to a version's history what leaves its state as it is."""
+        self._append(row.ref, row.state, reason=remark, actor=actor, now_s=now_s)
 
     def get(self, ref: VersionRef) -> VersionRow | None:
         """Return the version."""
@@ -131,6 +134,11 @@ class Versions:
         query = select(VERSION_FILES.c.digest).where(~purged.exists()).distinct()
         return {Digest(digest) for digest in self._connection.execute(query).scalars()}
 
+    def _append(self, ref: VersionRef, state: str, *, reason: str, actor: str, now_s: float) -> None:
+        self._connection.execute(
+            insert(VERSION_HISTORY).values(**_key(ref), state=state, reason=reason, actor=actor, at_s=now_s)
+        )
+
     def _where(self, *conditions: ColumnElement[bool]) -> list[VersionRow]:
         joined = VERSIONS.join(VERSION_STATES).outerjoin(APPROVALS, _same(APPROVALS)).outerjoin(PURGES, _same(PURGES))
         query = (
@@ -142,8 +150,13 @@ class Versions:
                 APPROVALS.c.at_s.label("approved_at_s"),
                 PURGES.c.at_s.label("purged_at_s"),
                 BANS.c.digest.label("banned_digest"),
+                QUARANTINES.c.digest.label("quarantined_digest"),
             )
-            .select_from(joined.outerjoin(BANS, VERSIONS.c.digest == BANS.c.digest))
+            .select_from(
+                joined.outerjoin(BANS, VERSIONS.c.digest == BANS.c.digest).outerjoin(
+                    QUARANTINES, VERSIONS.c.digest == QUARANTINES.c.digest
+                )
+            )
             .where(*conditions)
             .order_by(*(VERSIONS.c[column] for column in VERSION_KEY))
         )
@@ -177,4 +190,5 @@ def _version(row: Row[tuple[object, ...]]) -> VersionRow:
         approved_at_s=row.approved_at_s,
         purged_at_s=row.purged_at_s,
         is_banned=row.banned_digest is not None,
+        is_quarantined=row.quarantined_digest is not None,
     )

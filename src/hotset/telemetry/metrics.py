@@ -45,8 +45,9 @@ class Metrics(Collector):
         self._queue = HistogramTable(names.QUEUE)
         self._load = HistogramTable(names.LOAD)
         self._lookups = CounterTable(names.LOOKUPS)
+        self._blob_fetches = CounterTable(names.BLOB_FETCHES)
+        self._blob_fetched = CounterTable(names.BLOB_FETCHED)
         self._evictions = CounterTable(names.EVICTIONS)
-        self._store_evictions = CounterTable(names.STORE_EVICTIONS)
         #: Whoever can say more at a scrape adds itself here.
         self.measures = Measures()
         self._step_adapters = HistogramTable(names.STEP_ADAPTERS)
@@ -80,7 +81,6 @@ class Metrics(Collector):
             self._first_token.forget(gone)
             self._per_token.forget(gone)
             self._evictions.forget(gone, place=1)
-            self._store_evictions.forget(gone, place=1)
             self.recent_first_tokens.forget(gone)
         self._tenants = known
 
@@ -143,15 +143,15 @@ class Metrics(Collector):
         self._load.observe(seconds, (source_tier, names.rank_class(rank)))
         self.recent["loads"].add(self._clock.monotonic_s())
 
+    def blob_fetched(self, outcome: str, num_bytes: int) -> None:
+        """Count one try to fetch a blob from control, ``done`` or ``failed``; called from other threads too."""
+        self._blob_fetches.add((outcome,))
+        self._blob_fetched.add((), num_bytes)
+
     def evicted(self, cause: str, victim: str) -> None:
         """Count one eviction by the policy's cause and the tenant that was charged for the slot, empty for nobody."""
         self._evictions.add((_bounded(cause, self._evictions.values, 0), self._shown(victim) if victim else "none"))
         self.recent["evictions"].add(self._clock.monotonic_s())
-
-    def store_evicted(self, cause: str, victim: str) -> None:
-        """Count one version whose files left the local store for others', likewise."""
-        labels = (_bounded(cause, self._store_evictions.values, 0), self._shown(victim) if victim else "none")
-        self._store_evictions.add(labels)
 
     def jobs_kept(self, counts: Mapping[str, int]) -> None:
         """Take in how many jobs are kept in each state; a state that is not in it has none."""
@@ -210,8 +210,9 @@ class Metrics(Collector):
             self._queue,
             self._load,
             self._lookups,
+            self._blob_fetches,
+            self._blob_fetched,
             self._evictions,
-            self._store_evictions,
             self._batch_efficiency,
             self._step_adapters,
             self._step_tokens,

@@ -84,18 +84,18 @@ LOAD = MetricName(
     _LOADS_S,
 )
 LOOKUPS = MetricName("hotset_adapter_lookups", "counter", "Requests by the tier their version was found in.", ("tier",))
+BLOB_FETCHES = MetricName(
+    "hotset_blob_fetches",
+    "counter",
+    "Tries to fetch a blob of the trusted store from control, of a worker on another machine: done or failed.",
+    ("outcome",),
+)
+BLOB_FETCHED = MetricName("hotset_blob_fetched_bytes", "counter", "Bytes that came by those fetches that were done.")
 EVICTIONS = MetricName(
     "hotset_adapter_evictions",
     "counter",
     "Versions that left a slot, by cause: reserve (a tenant was owed it), borrow, own (for another version of the "
     "same tenant), withdrawn, orphan (its load came in too late), and by the tenant that was charged for the slot.",
-    ("cause", "victim"),
-)
-STORE_EVICTIONS = MetricName(
-    "hotset_store_evictions",
-    "counter",
-    "Versions whose files left a local store for others', by cause: reserve (their tenant's byte reserve was due), "
-    "borrow, own (the same tenant's), and by the tenant that was charged for them.",
     ("cause", "victim"),
 )
 RESIDENT = MetricName(
@@ -178,7 +178,6 @@ METRICS: tuple[MetricName, ...] = (
     LOAD,
     LOOKUPS,
     EVICTIONS,
-    STORE_EVICTIONS,
     RESIDENT,
     LARGEST,
     BATCH_EFFICIENCY,

@@ -29,12 +29,12 @@ from hotset.core.snapshot import RoutingSnapshot
 from hotset.core.versions import VersionRecord
 from hotset.engines.port import Engine
 from hotset.residency.reuse import Reuse, ReuseModel
+from hotset.routing.standing import standing_of
 from hotset.telemetry.metrics import Metrics
 from hotset.worker.engine_life import EngineLife
 from hotset.worker.heartbeats import heartbeat_of
 from hotset.worker.local_store import LocalStore
 from hotset.worker.settings import WorkerSettings
-from hotset.worker.standing import standing_of
 from hotset.worker.sweep import Sweep
 from hotset.worker.viewing import places, resident_bytes, view_worker, waits
 

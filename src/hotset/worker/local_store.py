@@ -8,21 +8,38 @@ that this process did not check is ever used.
 import shutil
 import threading
 from pathlib import Path
+from typing import Protocol
 
 from hotset.core.errors import DigestMismatchError
-from hotset.core.ids import EngineName, engine_name
+from hotset.core.ids import Digest, EngineName, engine_name
 from hotset.core.messages import AdapterLoad
 from hotset.registry.approval import ApprovedVersion
-from hotset.storage.blobs import BlobStore
 from hotset.storage.hashing import hash_file
 
 _FOLDER_MODE = 0o700
 
 
+class BlobSource(Protocol):
+    """Where the trusted store's bytes come from. Calls block, and may come from several threads."""
+
+    def bring(self, digest: Digest, size_bytes: int) -> None:
+        """See to it that a blob is on this machine; may take as long as a network takes.
+
+        Raises:
+            HotsetError: it can't be had.
+            OSError: the disk is full or broken.
+        """
+        ...
+
+    def copy_verified(self, digest: Digest, destination: Path) -> int:
+        """Copy a blob that is here, hashing what is written; return its bytes; see `storage.blobs.BlobStore`."""
+        ...
+
+
 class LocalStore:
     """Verified files of versions on this worker's disk. Calls block and take turns; run them off the event loop."""
 
-    def __init__(self, root: Path, blobs: BlobStore) -> None:
+    def __init__(self, root: Path, blobs: BlobSource) -> None:
         self._root = root
         self._blobs = blobs
         #: A thread that still fetches for an engine that is gone would get into the next one's way.
@@ -48,12 +65,16 @@ class LocalStore:
         Raises:
             DigestMismatchError: the trusted store's bytes or the local ones are not the approved ones; the local
                 folder is gone then.
+            HotsetError: the trusted store can't be reached.
             OSError: the disk is full or broken.
         """
         record = approved.record
         name = engine_name(record.route)
         assert name is not None
         folder = self._root / name
+        if not self.holds(name):  # before our turn: others are not to wait for a network
+            for entry in record.manifest.files:
+                self._blobs.bring(entry.digest, entry.size_bytes)
         with self._turn:
             if not self._intact(folder, approved):
                 _remove(folder)
@@ -72,6 +93,7 @@ class LocalStore:
         part.mkdir(mode=_FOLDER_MODE)
         try:
             for entry in approved.record.manifest.files:
+                self._blobs.bring(entry.digest, entry.size_bytes)
                 self._blobs.copy_verified(entry.digest, part / entry.name)
             part.rename(folder)
         finally:

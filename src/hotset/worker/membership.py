@@ -19,6 +19,7 @@ from hotset.links.control_link import ControlLink
 from hotset.links.holder_messages import BeatNow, FactsNow, Register
 from hotset.links.peers import Peer
 from hotset.links.worker_messages import PROTOCOL
+from hotset.routing.identity import may_serve_alone
 from hotset.storage.kept_snapshot import KeptSnapshot, SnapshotKeeper
 from hotset.worker.agent import LocalAgent
 from hotset.worker.door import WorkerDoor
@@ -182,7 +183,12 @@ class Membership:
     def _serve_alone(self) -> None:
         """Without control, go on as the worker that this folder was the last to be."""
         assert self._control is not None
-        if self._fence or self._is_rejected or not self._kept_fence or self._control.silence_s() < _PATIENCE_S:
+        if self._fence or not may_serve_alone(
+            kept_fence=self._kept_fence,
+            is_rejected=self._is_rejected,
+            silence_s=self._control.silence_s(),
+            patience_s=_PATIENCE_S,
+        ):
             return
         _log.warning("control is away; serves as worker %s under fence %d", self.worker, self._kept_fence)
         self._fence = self._kept_fence

@@ -10,6 +10,8 @@ class WorkerSettings:
 
     #: Bytes of version files kept in the local store beside those of versions in slots.
     warm_bytes_max: int = 4 << 30
+    #: Bytes of the trusted store that a worker keeps which fetches them from control; see docs/fleet.md.
+    fetched_bytes_max: int = 16 << 30
     #: Longest wait of one request for its version's slot, fetch and load together.
     load_timeout_s: float = 120.0
     #: Longest single answer of the engine to a load, unload or count before its outcome counts as lost.

@@ -205,6 +205,21 @@ def test_control_that_starts_anew_takes_the_fleet_for_what_it_was(tmp_path: Path
     run(story())
 
 
+def test_control_that_starts_anew_gives_nobodys_identity_away_before_its_agent_had_time_to_come(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            base = await prepared(inst)
+            fences = await joined(inst, base, "a")
+        async with installation(tmp_path) as inst:
+            inst.clock.now_s += 14.0
+            with pytest.raises(ConflictError, match="serves nothing"):
+                await inst.control.fleet.register(worker("a", base))
+            inst.clock.now_s += 2.0
+            assert await inst.control.fleet.register(worker("a", base)) > fences["a"]
+
+    run(story())
+
+
 def test_a_worker_is_forgotten_only_when_it_is_lost_and_no_fence_comes_twice(tmp_path: Path) -> None:
     async def story() -> None:
         async with installation(tmp_path) as inst:

@@ -234,14 +234,14 @@ def test_a_reviewer_whose_key_was_taken_away_approves_nothing(tmp_path: Path) ->
     run(story())
 
 
-def test_a_quarantined_digest_is_served_nowhere_and_never_again(tmp_path: Path) -> None:
+def test_a_banned_digest_is_served_nowhere_and_never_again(tmp_path: Path) -> None:
     async def story() -> None:
         async with installation(tmp_path) as inst:
             await pushed(inst)
             version = await inst.serve("acme/support", inst.adapter("acme-support"))
             await inst.ok("POST", "/tenants", {"tenant": "umbrella"})
             await inst.serve("umbrella/copy", inst.adapter("acme-support"))
-            banned = await inst.step("acme/support@1", "quarantine", {"reason": "poisoned"})
+            banned = await inst.step("acme/support@1", "ban", {"reason": "poisoned"})
             assert (banned["is_banned"], banned["state"], banned["reason"]) == (True, "retired", "poisoned")
             assert inst.holder.newest.versions == {}
             assert inst.holder.cuts == [Withdrawal(digest=version["digest"])]

@@ -1,5 +1,7 @@
 """First-token budgets: who is let wait, who is refused at once, and with what word of when to come back."""
 
+import pytest
+
 from hotset.admission.fair_queue import FairQueue
 from hotset.core.ids import EngineName, RequestId, TenantId
 from hotset.core.quotas import Quota
@@ -21,6 +23,7 @@ from hotset.residency.events import (
     Unload,
     Unloaded,
 )
+from hotset.residency.reclaim import FINISH, Reclaim
 from hotset.residency.residency import Residency
 
 ACME, GLOBEX = TenantId("acme"), TenantId("globex")
@@ -30,12 +33,21 @@ A, B, C, D = (EngineName(f"hs-{letter}") for letter in "abcd")
 class Worker:
     """A worker whose loads take 2 s, prompts 0.1 s and requests 1 s; it has seen one of each."""
 
-    def __init__(self, *, num_slots: int = 4, sequences_max: int = 2, stall_ms_per_s: float = 1000.0) -> None:
+    def __init__(
+        self,
+        *,
+        num_slots: int = 4,
+        sequences_max: int = 2,
+        stall_ms_per_s: float = 1000.0,
+        reclaim: Reclaim = FINISH,
+        request_s: float = 1.0,
+    ) -> None:
         residency = Residency(
             num_slots=num_slots,
             warm_bytes_max=1000,
             default_quota=Quota(limit_slots=num_slots),
             stall_ms_per_s=stall_ms_per_s,
+            reclaim=reclaim,
         )
         self.dispatcher = Dispatcher(residency, FairQueue(sequences_max=sequences_max), waiting_max=100)
         self.dispatcher.outlook.sizes = dict.fromkeys((A, B, C, D), 1000)
@@ -45,7 +57,7 @@ class Worker:
         for _ in range(200):  # steady, so the safe side is the expected one
             times.loaded("cold", 1000, 2.0)
             times.prompt.add(0.1)
-            times.request.add(1.0)
+            times.request.add(request_s)
 
     def tell(self, event: Arrived | Frozen | Event) -> list[Effect]:
         effects = self.dispatcher.handle(event, self.now_s)
@@ -139,6 +151,37 @@ def test_a_slot_that_has_to_drain_first_counts() -> None:
     refused = refusal(worker.ask("a", A, budget_s=2.5), "a")
     assert refused.retry_after_ms is not None
     assert abs(refused.retry_after_ms - 3000) <= 2
+
+
+@pytest.mark.parametrize(
+    ("reclaim", "told_s"),
+    [
+        (Reclaim("finish", 5.0), [62.0, 62.0]),
+        (Reclaim("cut", 5.0), [7.0, 6.0]),
+        (Reclaim("cut", 90.0), [62.0, 62.0]),
+    ],
+    ids=["finishes", "is cut", "ends before it is cut"],
+)
+def test_a_lent_slot_drains_no_longer_than_until_what_runs_there_is_cut(reclaim: Reclaim, told_s: list[float]) -> None:
+    worker = Worker(num_slots=1, reclaim=reclaim, request_s=60.0)
+    worker.tell(Quotas({ACME: Quota(reserve_slots=1)}))
+    worker.ask("g", B, tenant=GLOBEX)
+    worker.tell(Loaded(0, B, 10, 2.0))
+    refused = refusal(worker.ask("a", A, budget_s=2.5), "a")
+    worker.now_s += 1.0  # the slot closes since then
+    again = refusal(worker.ask("a2", A, budget_s=2.5), "a2")
+    for found, seconds in zip((refused, again), told_s, strict=True):
+        assert found.retry_after_ms is not None
+        assert abs(found.retry_after_ms - 1000 * seconds) <= 20, (reclaim, seconds)
+
+
+def test_a_borrower_waits_for_its_own_requests_to_end_whatever_owners_are_promised() -> None:
+    worker = Worker(num_slots=1, reclaim=Reclaim("cut", 5.0), request_s=60.0)
+    worker.ask("g", B, tenant=GLOBEX)
+    worker.tell(Loaded(0, B, 10, 2.0))
+    refused = refusal(worker.ask("a", A, budget_s=2.5), "a")
+    assert refused.retry_after_ms is not None
+    assert abs(refused.retry_after_ms - 62_000) <= 20
 
 
 def test_where_there_is_no_room_what_runs_has_to_end_first_and_nothing_is_brought_in() -> None:

@@ -20,6 +20,7 @@ IgnoreTokenizer = Annotated[
     bool, typer.Option("--ignore-shipped-tokenizer", help="Accept another tokenizer or chat template in the folder.")
 ]
 OtherBase = Annotated[bool, typer.Option("--other-base", help="Accept that it declares another base, or none.")]
+Reason = Annotated[str, typer.Option(help="Why; kept in the audit log.")]
 REFUSED_STATUS = 2
 
 
@@ -165,14 +166,28 @@ def retire_one(context: typer.Context, ref: Ref, cut: Cut = False, yes: Yes = Fa
 def quarantine_one(
     context: typer.Context,
     ref: Ref,
-    reason: Annotated[str, typer.Option(help="Why; kept in the audit log.")],
-    no_cut: Annotated[bool, typer.Option("--no-cut", help="Let running answers finish.")] = False,
+    reason: Reason,
+    cut: Cut = False,
     yes: Yes = False,
     json: Json = False,
 ) -> None:
+    """Hold a version's bytes back, under any name, until they are released."""
+    confirm(f"Serve {ref} no more until it is released?", yes=yes)
+    _step(context, ref, "quarantine", {"reason": reason, "cut": cut}, json)
+
+
+@app.command("release")
+def release_one(context: typer.Context, ref: Ref, reason: Reason, yes: Yes = False, json: Json = False) -> None:
+    """End a version's quarantine; its state is what it was, or became meanwhile."""
+    confirm(f"Let {ref} be served again?", yes=yes)
+    _step(context, ref, "release", {"reason": reason}, json)
+
+
+@app.command("ban")
+def ban_one(context: typer.Context, ref: Ref, reason: Reason, yes: Yes = False, json: Json = False) -> None:
     """Ban a version's bytes for ever, under any name, and end what runs under them."""
     confirm(f"Ban the bytes of {ref} for ever, everywhere?", yes=yes)
-    _step(context, ref, "quarantine", {"reason": reason, "cut": not no_cut}, json)
+    _step(context, ref, "ban", {"reason": reason}, json)
 
 
 @app.command("purge")
@@ -218,6 +233,11 @@ def _step(context: typer.Context, ref: str, verb: str, body: dict[str, Any], as_
     tell_version(version, as_json=as_json)
 
 
+def _bytes(version: dict[str, Any]) -> str:
+    states = {"is_purged": "erased", "is_banned": "banned", "is_quarantined": "quarantined"}
+    return next((word for field, word in states.items() if version[field]), "stored")
+
+
 def _print_version(version: dict[str, Any]) -> None:
     approval = version["approval"]
     print_pairs(
@@ -234,7 +254,7 @@ def _print_version(version: dict[str, Any]) -> None:
             ("overrides", ", ".join(version["overrides"])),
             ("publisher", version["publisher"]),
             ("approved by", approval and f"{approval['reviewer']} with {approval['reviewer_key']}"),
-            ("bytes", "erased" if version["is_purged"] else "banned" if version["is_banned"] else "stored"),
+            ("bytes", _bytes(version)),
         ]
     )
     rows = [(moment(row["at_s"]), row["state"], row["actor"], row["reason"]) for row in version["history"]]

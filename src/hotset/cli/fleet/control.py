@@ -15,6 +15,7 @@ from hotset.cli.settings import Settings
 from hotset.cli.wiring import make_control
 from hotset.control.actors import LOCAL_ADMIN
 from hotset.control.api import build_admin_app
+from hotset.control.blob_grants import BlobGrants
 from hotset.control.declaring import Declared, declare
 from hotset.control.holder_door import HolderDoor
 from hotset.control.holders import Holders
@@ -54,7 +55,7 @@ class ControlServer:
         self.holders = Holders(
             self.control.fleet, self.control.commits, clock, on_conflict=self.metrics.identity_conflict
         )
-        self.door = HolderDoor(self.holders, place.me)
+        self.door = HolderDoor(self.holders, place.me, BlobGrants(self.control.blobs, clock))
 
     async def run(self, told: ControlTold, stop: asyncio.Event) -> None:
         """Serve until told to stop.

@@ -17,8 +17,11 @@ from hotset.core.clock import Clock
 from hotset.core.ids import WorkerId, parse_base_name, parse_pool
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.links.control_link import ControlLink
+from hotset.storage.blobs import BlobStore
+from hotset.storage.kept_blobs import KeptBlobs
 from hotset.telemetry.metrics import Metrics
 from hotset.worker.agent import LocalAgent
+from hotset.worker.blob_fetch import BlobFetcher
 from hotset.worker.door import WorkerDoor
 from hotset.worker.membership import Membership
 
@@ -45,7 +48,16 @@ class WorkerServer:
         self._metrics = Metrics(clock)
         declared = {base.name: base.folder for base in settings.desired.bases}
         self._folders = BaseFolders(place.folder, declared)
-        self._parts = AgentParts(settings, place.folder, self._folders, clock, self._metrics)
+        self._blobs = BlobFetcher(
+            BlobStore(place.folder.blobs),
+            KeptBlobs(place.own.blobs, settings.worker.fetched_bytes_max),
+            me=place.me,
+            address=place.control,
+            tls=place.tls,
+            clock=clock,
+            on_fetch=self._metrics.blob_fetched,
+        )
+        self._parts = AgentParts(settings, place.folder, self._folders, clock, self._metrics, self._blobs)
         self._base_name = parse_base_name(settings.fleet.base) if settings.fleet.base else None
         self._member = Membership(
             WorkerId(place.me.name),
@@ -64,6 +76,7 @@ class WorkerServer:
         Raises:
             ConfigError: an address can't be listened on.
         """
+        self._blobs.grants_from(self._control)
         await self._member.begin(self._control)
         pages = metrics_servers(self._settings, self._metrics, self._is_ready)
         addresses = Addresses("", address_of(pages[0][1]) if pages else "", os.getpid())
@@ -78,6 +91,7 @@ class WorkerServer:
 
     async def close(self) -> None:
         """Keep what is to be kept."""
+        self._blobs.stop()
         await self._member.settle()
         self._folders.close()
 

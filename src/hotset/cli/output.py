@@ -73,10 +73,10 @@ def size(num_bytes: float) -> str:
 
 @contextlib.contextmanager
 def progress(title: str) -> Generator[Callable[[dict[str, Any]], None]]:
-    """Give a function that shows progress events of the admin API: a bar on a terminal, else nothing."""
+    """Give a function that shows progress events of the admin API: a bar on a terminal, else a line for each phase."""
     stream = console(stderr=True)
     if not stream.is_terminal:
-        yield lambda _event: None
+        yield _line_a_phase(title)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[amount]}"), TimeElapsedColumn())
     with Progress(*columns, console=stream, transient=True) as bar:
@@ -85,16 +85,31 @@ def progress(title: str) -> Generator[Callable[[dict[str, Any]], None]]:
         def show(event: dict[str, Any]) -> None:
             done, total, unit = event["done"], event["total"], event["unit"]
             amount = f"{size(done)} of {size(total)}" if unit == "bytes" else f"{done} of {total} {unit}"
-            phase = str(event["phase"]).replace("_", " ")
             bar.update(
                 task,
-                description=f"{title}: {phase}",
+                description=f"{title}: {_phase(event)}",
                 completed=done,
                 total=total or None,
                 amount=amount if total else "",
             )
 
         yield show
+
+
+def _line_a_phase(title: str) -> Callable[[dict[str, Any]], None]:
+    begun = ""
+
+    def show(event: dict[str, Any]) -> None:
+        nonlocal begun
+        if (phase := _phase(event)) != begun:
+            begun = phase
+            warn(f"{title}: {phase} …")
+
+    return show
+
+
+def _phase(event: dict[str, Any]) -> str:
+    return str(event["phase"]).replace("_", " ")
 
 
 def duration(seconds: float | None) -> str | None:

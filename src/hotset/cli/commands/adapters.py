@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from hotset.cli.local_verify import is_folder, verify_against_folder
+from hotset.cli.module_rows import module_rows
 from hotset.cli.output import moment, print_json, print_pairs, print_table, progress, say, size
 from hotset.cli.session import Cut, Json, Yes, admin, confirm, settings_of
 from hotset.cli.version_steps import Goal, bring_to, version_path
@@ -213,8 +214,7 @@ def tell_verdict(verdict: dict[str, Any], *, as_json: bool) -> None:
     for warning in verdict["warnings"]:
         say(f"warning ({warning['code']}): {warning['message']}")
     if verdict["modules"]:
-        rows = [(row["module"], row["rank"], f"{row['alpha']:g}", f"{row['scaling']:g}") for row in verdict["modules"]]
-        print_table(("module", "rank", "alpha", "scaling"), rows, empty="")
+        print_table(("module", "count", "rank", "alpha", "scaling"), module_rows(verdict["modules"]), empty="")
 
 
 def tell_version(version: dict[str, Any], *, as_json: bool) -> None:

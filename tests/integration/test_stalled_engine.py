@@ -13,6 +13,9 @@ def test_an_engine_that_brings_nothing_is_ended_and_started_again(tmp_path: Path
     async def scenario(world: AgentWorld) -> None:
         ticket = await world.submit("a", max_tokens=500_000)
         await ticket.events()
+        async with asyncio.timeout(30):  # an engine that hangs before would be blamed on the version
+            while 'hotset_watchdog_probes_total{outcome="passed",subject="base"}' not in world.metrics.text().decode():
+                await asyncio.sleep(0.01)
         pid = world.engines[0].pid
         assert pid is not None
         os.kill(pid, signal.SIGSTOP)

@@ -47,6 +47,8 @@ class AgentWorld:
         self.is_as_read = True
         #: ``instant_stepwise`` brings a token a step, so that a long answer takes a while.
         self.kind: Literal["instant", "instant_stepwise"] = "instant"
+        #: Another engine than these two.
+        self.make_engine: Callable[[EngineSpec], HostedEngine] | None = None
         self.metrics = Metrics(SystemClock())
         self.records = {name: self._publish(name) for name in names}
         self.epoch = 0
@@ -68,8 +70,8 @@ class AgentWorld:
 
     def _make_engine(self) -> HostedEngine:
         spec = EngineSpec(kind=self.kind, base=self.base, base_folder="", num_slots=self.num_slots)
-        make = EngineAsRead if self.is_as_read else HostedEngine
-        self.engines.append(make(spec, start_timeout_s=60))
+        make = self.make_engine or (EngineAsRead if self.is_as_read else HostedEngine)
+        self.engines.append(make(spec))
         return self.engines[-1]
 
     def _publish(self, name: str) -> VersionRecord:

@@ -48,6 +48,7 @@ _WORKER_BOUNDS: Bounds = {
     "stall_ms_per_s": (0.1, 1000.0),
     "reclaim_s": (0.1, 3600.0),
     "stall_timeout_s": (0.1, 3600.0),
+    "watchdog_interval_s": (0.0, 3600.0),
     "restart_pause_min_s": (0.01, 600.0),
     "restart_pause_max_s": (0.01, 3600.0),
     "drain_timeout_s": (0.0, 3600.0),

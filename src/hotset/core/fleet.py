@@ -19,6 +19,10 @@ DEFAULT_POOL = PoolName("default")
 #: was sent already it serves. ``draining``: as well, and its agent refuses what still comes; once it has no request
 #: left it may be stopped.
 WorkerState = Literal["serving", "cordoned", "draining"]
+#: What a watchdog finds wrong with an engine: the base's probe ended with an error, brought numbers that are none,
+#: other tokens than when the engine was fresh, or other log-probabilities; nothing came for too long; or a version
+#: brought numbers that are none.
+FlawCode = Literal["base_failed", "base_not_finite", "base_differs", "base_drifts", "silent", "version_not_finite"]
 #: A dedicated pool serves one tenant.
 PoolKind = Literal["shared", "dedicated"]
 
@@ -77,6 +81,18 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: What a load takes from the local store and from the trusted store; None until one was measured.
     warm_load_s: float | None = None
     cold_load_s: float | None = None
+
+
+class Suspicion(msgspec.Struct, frozen=True, kw_only=True):
+    """A version that a worker loads no more, since its engine went wrong soon after it was loaded.
+
+    It is said until the snapshot has the version no more, once a fresh engine without it was found sound.
+    """
+
+    version: EngineName
+    flaw: FlawCode
+    #: Counts up in one worker, over its restarts too; suspicions with one number are of one incident.
+    incident: int
 
 
 class WorkerEntry(msgspec.Struct, frozen=True, kw_only=True):

@@ -63,6 +63,8 @@ class Metrics(Collector):
         self._job_attempts = CounterTable(names.JOB_ATTEMPTS)
         self._job_duration = HistogramTable(names.JOB_DURATION)
         self._identity_conflicts = CounterTable(names.IDENTITY_CONFLICTS)
+        self._probes = CounterTable(names.PROBES)
+        self._engines_ended = CounterTable(names.ENGINES_ENDED)
         self._build = GaugeTable(names.BUILD)
         self._build.set(1, (__version__,))
         #: What gateways of this process count for usage reports; taken away by whoever keeps it.
@@ -191,6 +193,14 @@ class Metrics(Collector):
         """Count a process that asked to be one that is there already."""
         self._identity_conflicts.add((role,))
 
+    def probed(self, subject: str, outcome: str) -> None:
+        """Count a watchdog's probe, of the base or a version, by how it ended."""
+        self._probes.add((subject, outcome))
+
+    def engine_ended(self, reason: str) -> None:
+        """Count an engine that ended before its time."""
+        self._engines_ended.add((reason,))
+
     def collect(self) -> Iterator[Metric]:
         """Yield every metric (called by the registry when it is scraped)."""
         self._in_flight.set(self._count_in_flight())
@@ -224,6 +234,8 @@ class Metrics(Collector):
             self._job_attempts,
             self._job_duration,
             self._identity_conflicts,
+            self._probes,
+            self._engines_ended,
             self._build,
         ):
             yield from table.families()

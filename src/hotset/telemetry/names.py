@@ -161,6 +161,19 @@ IDENTITY_CONFLICTS = MetricName(
     "Processes that asked control to be one that is there already, by role; each serves nothing.",
     ("role",),
 )
+PROBES = MetricName(
+    "hotset_watchdog_probes",
+    "counter",
+    "Probes of engines, of the base or of a version just loaded, by how they ended: passed, failed (the engine is "
+    "ended), unanswered (it was busy with others).",
+    ("subject", "outcome"),
+)
+ENGINES_ENDED = MetricName(
+    "hotset_engines_ended",
+    "counter",
+    "Engines that ended before their time, by why: gone (the process ended by itself), or what a watchdog found.",
+    ("reason",),
+)
 BUILD = MetricName("hotset_build_info", "gauge", "1, with the version as label.", ("version",))
 
 METRICS: tuple[MetricName, ...] = (
@@ -192,6 +205,8 @@ METRICS: tuple[MetricName, ...] = (
     JOB_ATTEMPTS,
     JOB_DURATION,
     IDENTITY_CONFLICTS,
+    PROBES,
+    ENGINES_ENDED,
     BUILD,
 )
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from hotset.admission.profitable import profitable_adapters
 from hotset.core.base import BaseVersion
 from hotset.core.clock import Clock
 from hotset.core.errors import (
@@ -20,7 +19,7 @@ from hotset.core.errors import (
     ShuttingDownError,
     StaleRouteError,
 )
-from hotset.core.fleet import Heartbeat
+from hotset.core.fleet import Heartbeat, Suspicion
 from hotset.core.ids import EngineName, WorkerId, engine_name
 from hotset.core.messages import EngineFacts, Inventory
 from hotset.core.ports import Ticket, Work
@@ -33,10 +32,13 @@ from hotset.routing.standing import standing_of
 from hotset.telemetry.metrics import Metrics
 from hotset.worker.engine_life import EngineLife
 from hotset.worker.heartbeats import heartbeat_of
+from hotset.worker.holds import Holds
 from hotset.worker.local_store import LocalStore
 from hotset.worker.settings import WorkerSettings
+from hotset.worker.starting import Fresh, Starter
 from hotset.worker.sweep import Sweep
 from hotset.worker.viewing import places, resident_bytes, view_worker, waits
+from hotset.worker.watchdog import Finding
 
 _log = logging.getLogger(__name__)
 
@@ -77,7 +79,8 @@ class LocalAgent:
         """
         self.base = base
         self._make_reuse = make_reuse
-        self._sweep = sweep
+        self._starter = Starter(settings, sweep)
+        self._holds = Holds(int(clock.wall_s()))
         self._make_engine = make_engine
         self._store = store
         self._reviewer_keys = reviewer_keys
@@ -136,6 +139,8 @@ class LocalAgent:
             return EngineUnavailableError("The worker waits for a newer snapshot.")
         if not self._standing.takes(self._snapshot, work.tenant):
             return EngineUnavailableError()
+        if engine_name(work.route) in self._holds:
+            return LoadFailedError("The engine went wrong after this version was loaded; it is held back.")
         return ModelNotFoundError()
 
     def is_ready(self) -> bool:
@@ -154,7 +159,8 @@ class LocalAgent:
             return
         self._snapshot = snapshot
         self._applied.set()
-        self._records = {name: r for name, r in snapshot.versions.items() if r.base == self.base.digest}
+        self._holds.keep(snapshot.versions)
+        self._records = self._permitted()
         self._standing = standing_of(snapshot, self._worker, self.base.digest)
         if self._life is not None:
             self._permit(self._life)
@@ -173,6 +179,10 @@ class LocalAgent:
     def view_residency(self) -> tuple[WorkerReport]:
         """Return who holds which slot here; see `core.ports.ResidencyViewer`."""
         return (view_worker(self.base.name, self._life, self._clock.monotonic_s()),)
+
+    def suspicions(self) -> tuple[Suspicion, ...]:
+        """Return the versions that are held back here and that control is to hear of."""
+        return self._holds.told()
 
     def heartbeat(self, worker: WorkerId, *, fence: int, number: int) -> Heartbeat:
         """Return how this worker is now.
@@ -256,18 +266,14 @@ class LocalAgent:
         await asyncio.to_thread(self._store.open)
         await asyncio.to_thread(self._check_base)
         engine = self._make_engine()
-        facts = await self._start(engine)
-        if facts is None:
-            return
-        adapters_max = await self._adapters_max(engine, facts)
-        if self._stopping:
-            await engine.stop()
-        else:
-            await self._live(engine, facts, adapters_max)
+        fresh = await self._start(engine)
+        if fresh is not None:
+            self._holds.confirm()
+            await self._live(engine, fresh)
 
-    async def _start(self, engine: Engine) -> EngineFacts | None:
+    async def _start(self, engine: Engine) -> Fresh | None:
         """Start the engine; None where the agent is stopped before it serves."""
-        starting = asyncio.create_task(engine.start())
+        starting = asyncio.create_task(self._starter.start(engine))
         stopped = asyncio.create_task(self._stop_asked.wait())
         try:
             await asyncio.wait({starting, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -276,23 +282,24 @@ class LocalAgent:
             if self._stopping:
                 starting.cancel()
                 await asyncio.wait({starting})
-        if not self._stopping:
-            return await starting
-        await engine.stop()
-        return None
+        try:
+            return None if self._stopping else await starting
+        finally:
+            if self._stopping or starting.exception() is not None:
+                await engine.stop()
 
-    async def _live(self, engine: Engine, facts: EngineFacts, adapters_max: int | None) -> None:
-        """Serve with one engine until it is gone."""
+    async def _live(self, engine: Engine, fresh: Fresh) -> None:
+        """Serve with one engine until it is gone, or goes wrong."""
+        facts = fresh.facts
         life = EngineLife(
             engine,
-            facts,
+            fresh,
             self._store,
             self._reviewer_keys,
             settings=self._settings,
             clock=self._clock,
             metrics=self._metrics,
             reuse=self._make_reuse(),
-            adapters_max=adapters_max,
         )
         self._permit(life)
         self._life = life
@@ -300,37 +307,40 @@ class LocalAgent:
         _log.info("engine serves", extra={"base": self.base.name, "engine": facts.engine, "slots": facts.num_slots})
         effects = asyncio.create_task(life.run_effects())
         gone = asyncio.create_task(engine.wait_gone())
-        stalled = asyncio.create_task(life.stalled())
+        watching = asyncio.create_task(life.watch())
         try:
-            await asyncio.wait({effects, gone, stalled}, return_when=asyncio.FIRST_COMPLETED)
-            if stalled.done() and not stalled.cancelled():
-                _log.error("the engine runs requests and brings nothing; it is ended", extra={"base": self.base.name})
+            await asyncio.wait({effects, gone, watching}, return_when=asyncio.FIRST_COMPLETED)
+            if watching.done() and not gone.done():
+                self._blame(watching.result())
         finally:
             self._life = None
-            for task in (effects, gone, stalled):
+            for task in (effects, gone, watching):
                 task.cancel()
-            await asyncio.wait({effects, gone, stalled})
+            await asyncio.wait({effects, gone, watching})
             await engine.stop()
             life.end()
         if not gone.cancelled() and not self._stopping:
+            self._metrics.engine_ended("gone")
             _log.error("engine gone", extra={"base": self.base.name, "reason": gone.result()})
         if not effects.cancelled():
             effects.result()  # our own bug: told loudly by `run`
 
+    def _blame(self, finding: Finding) -> None:
+        """Hold back from now on what an engine that went wrong may be blamed on."""
+        suspects = [str(self._records[name].ref) for name in finding.suspects if name in self._records]
+        reason = f"{finding.flaw}; held back: {', '.join(suspects) or 'nothing'}"
+        _log.error("the engine went wrong; it is ended", extra={"base": self.base.name, "reason": reason})
+        self._metrics.engine_ended(finding.flaw)
+        self._holds.blame(finding.suspects, finding.flaw)
+        self._records = self._permitted()
+
+    def _permitted(self) -> dict[EngineName, VersionRecord]:
+        """Return the versions of the snapshot that may be loaded here."""
+        versions = self._snapshot.versions.items()
+        return {name: r for name, r in versions if r.base == self.base.digest and name not in self._holds}
+
     def _permit(self, life: EngineLife) -> None:
         life.permit(self._records, self._standing.quotas, is_frozen=self._snapshot.is_frozen)
-
-    async def _adapters_max(self, engine: Engine, facts: EngineFacts) -> int | None:
-        """Return how many distinct adapters may be in the engine at a time; None sets no bound but the slots."""
-        if self._settings.distinct_adapters_max:
-            return self._settings.distinct_adapters_max
-        if self._sweep is None:
-            return None
-        try:
-            return profitable_adapters(await self._sweep.rates(engine, facts))
-        except LoadFailedError as error:
-            _log.error("distinct adapters are not measured", extra={"base": self.base.name, "reason": str(error)})
-            return None
 
     async def _pause(self, seconds: float) -> None:
         self._changed.clear()

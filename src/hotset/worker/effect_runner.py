@@ -7,7 +7,7 @@ inventory says what became of it.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -39,6 +39,7 @@ class EffectRunner:
         slot_at: Callable[[int], Slot],
         observer: Observer,
         *,
+        vouch: Callable[[EngineName], Awaitable[bool]],
         timeout_s: float,
         clock: Clock,
         metrics: Metrics,
@@ -51,6 +52,7 @@ class EffectRunner:
             reviewer_keys: Whose approvals count, by key id.
             slot_at: Returns residency's slot of a number as it is now.
             observer: Hears of loads and evictions.
+            vouch: Says of a version that was just loaded whether it may serve; if not, this engine is about to end.
             timeout_s: How long the engine may take to answer before an outcome counts as lost.
             clock: Where time comes from.
             metrics: Where loads are counted.
@@ -62,6 +64,7 @@ class EffectRunner:
         self._reviewer_keys = reviewer_keys
         self._slot_at = slot_at
         self._observer = observer
+        self._vouch = vouch
         self._timeout_s = timeout_s
         self._clock = clock
         self._metrics = metrics
@@ -100,7 +103,7 @@ class EffectRunner:
                     await asyncio.to_thread(self._store.discard, name)
         return None
 
-    async def _load(self, slot: int, name: EngineName) -> Event:
+    async def _load(self, slot: int, name: EngineName) -> Event | None:
         record = self.records.get(name)
         if record is None:
             return LoadFailed(slot, name, ModelNotFoundError.code, "")
@@ -111,6 +114,8 @@ class EffectRunner:
             load = await asyncio.to_thread(self._fetch, record)
             async with asyncio.timeout(self._timeout_s):
                 report = await self._engine.load(load)
+                if not await self._vouch(name):
+                    return None
         except TimeoutError:
             return Lost(slot, name, num_bytes)
         except EngineUnavailableError:

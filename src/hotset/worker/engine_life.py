@@ -24,7 +24,6 @@ from hotset.core.errors import (
     TooManyRequestsError,
 )
 from hotset.core.ids import EngineName, RequestId, TenantId
-from hotset.core.messages import EngineFacts
 from hotset.core.ports import Lane, Work
 from hotset.core.quotas import Quota
 from hotset.core.versions import VersionRecord
@@ -59,7 +58,9 @@ from hotset.worker.progress import Progress
 from hotset.worker.refusals import error_of
 from hotset.worker.running import Running
 from hotset.worker.settings import WorkerSettings
+from hotset.worker.starting import Fresh
 from hotset.worker.turns import Turns
+from hotset.worker.watchdog import Finding, Rhythm, Watchdog
 
 
 class EngineLife:
@@ -68,7 +69,7 @@ class EngineLife:
     def __init__(
         self,
         engine: Engine,
-        facts: EngineFacts,
+        fresh: Fresh,
         store: LocalStore,
         reviewer_keys: Mapping[str, Ed25519PublicKey],
         *,
@@ -76,10 +77,9 @@ class EngineLife:
         clock: Clock,
         metrics: Metrics,
         reuse: ReuseModel | None = None,
-        adapters_max: int | None = None,
     ) -> None:
         self.engine = engine
-        self.facts = facts
+        facts = self.facts = fresh.facts
         self._settings = settings
         self._clock = clock
         self._metrics = metrics
@@ -94,19 +94,22 @@ class EngineLife:
         )
         #: Places in the engine.
         self.num_places = settings.engine_sequences_max or facts.num_sequences_max
-        queue = FairQueue(sequences_max=self.num_places, adapters_max=adapters_max)
+        queue = FairQueue(sequences_max=self.num_places, adapters_max=fresh.adapters_max)
         self._dispatcher = Dispatcher(self._residency, queue, waiting_max=settings.waiting_max)
         self._turns = Turns()
         self._progress = Progress(clock)
         #: What is to be seen of it.
         self.observer = Observer(metrics, clock)
         engine.watch_steps(metrics.step)
+        rhythm = Rhythm(settings.watchdog_interval_s, settings.stall_timeout_s, self._has_room)
+        self._watchdog = Watchdog(engine, fresh.baseline, self._progress, rhythm, metrics)
         self._effects = EffectRunner(
             engine,
             store,
             reviewer_keys,
             self._residency.state.slots.__getitem__,
             self.observer,
+            vouch=self._watchdog.vouch,
             timeout_s=settings.effect_timeout_s,
             clock=clock,
             metrics=metrics,
@@ -246,9 +249,9 @@ class EngineLife:
         """Requests that have a place in the engine."""
         return self._dispatcher.queue.num_running
 
-    async def stalled(self) -> None:
-        """Return once the engine runs requests and brings nothing of any of them for `stall_timeout_s`."""
-        await self._progress.stalled(self._settings.stall_timeout_s, self.num_running)
+    async def watch(self) -> Finding:
+        """Return once the engine does not answer as it did, or brings nothing; then it is to be ended."""
+        return await self._watchdog.run(self._progress.stalled(self._settings.stall_timeout_s, self.num_running))
 
     async def drained(self) -> None:
         """Return once no request waits or runs."""
@@ -290,6 +293,9 @@ class EngineLife:
                 self._running.cut(request, SlotReclaimedError())
             case Load() | Unload() | Count() | Discard():
                 self._effects.put(effect)
+
+    def _has_room(self) -> bool:
+        return self.num_running() < self.num_places
 
     def _tier(self, name: EngineName | None) -> str:
         if name is None or self._residency.is_hot(name):

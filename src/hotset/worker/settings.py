@@ -39,6 +39,9 @@ class WorkerSettings:
     reclaim_s: float = 30.0
     #: An engine that runs requests and brings nothing of any of them for so long hangs: it is ended and started again.
     stall_timeout_s: float = 300.0
+    #: How often the base's answer is compared with what it was when the engine was fresh, beside once after each
+    #: version's first load; 0: never.
+    watchdog_interval_s: float = 30.0
     #: First pause before a dead engine is started again; it doubles up to the longest.
     restart_pause_min_s: float = 0.5
     #: The longest of these pauses.

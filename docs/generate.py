@@ -81,7 +81,7 @@ bases:
     synonyms: [HuggingFaceTB/SmolLM2-135M-Instruct]
 tenants:
   - acme                                 # or with its quota of each worker's slots, and its terms:
-  - {tenant: globex, reserve_slots: 2, limit_slots: 4, loads_per_minute: 30}
+  - {tenant: globex, reserve_slots: 2, limit_slots: 4, loads_per_minute: 30, reserve_bytes: 512MiB}
   - {tenant: initech, requests_per_minute: 600, tokens_per_minute: 200000, first_token_budget_ms: 5000}
 pools:
   - pool: acme-own                       # pools.md
@@ -102,7 +102,8 @@ grants:
 The lists declare what is to be there. A server brings the installation to it at each start: what is missing is
 registered, published, proved, approved (in a one-person install) and promoted; what is there is left alone; nothing is
 ever removed. Quotas and terms alone are set again at each start, to the numbers that stand here; a number that is left
-out stays as it is, and `null` is the default. So are the release schedule and the tenants of pools.
+out stays as it is, and `null` is the default. So are the release schedule and the tenants of pools. Settings of bytes
+take `512MiB` or `1.5GB` as well as a number.
 
 | variable | what |
 |---|---|

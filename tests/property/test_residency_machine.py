@@ -1,6 +1,7 @@
 """Residency under any order of requests, releases, outcomes and losses: invariants hold, nobody waits for ever."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from hotset.residency.events import (
     Counted,
     Discard,
     Dispatch,
+    Effect,
     EngineGone,
     Event,
     Load,
@@ -29,8 +31,10 @@ from hotset.residency.events import (
     Unloaded,
 )
 from hotset.residency.residency import Residency
+from hotset.residency.steps import kept_files
 
 NAMES = [EngineName(f"hs-{index}") for index in range(6)]
+SIZES = {name: 4 + 3 * index for index, name in enumerate(NAMES)}
 TENANTS = [TenantId(name) for name in ("acme", "globex", "initech")]
 
 
@@ -54,7 +58,11 @@ class ResidencyMachine(RuleBasedStateMachine):
     def tell(self, event: Event) -> None:
         self.now_s += 0.5
         held_before = Counter(self.residency.state.held)
+        owners = {name: account for name, account, _ in self.residency.state.warm.charges()}
         effects = self.residency.handle(event, self.now_s)
+        self.nobody_lost_files_that_it_is_owed(effects, owners)
+        if isinstance(event, Loaded | Unloaded):
+            self.the_store_is_over_its_bounds_only_for_what_slots_hold()
         if isinstance(event, Requested):
             self.nobody_lost_what_it_is_owed(event.tenant, held_before)
         for effect in effects:
@@ -79,11 +87,43 @@ class ResidencyMachine(RuleBasedStateMachine):
             elif held[tenant] > held_before[tenant]:
                 assert held[tenant] <= share.limit
 
-    @rule(quotas=st.dictionaries(st.sampled_from(TENANTS), st.tuples(st.integers(0, 3), st.integers(1, 3))))
-    def set_quotas(self, quotas: dict[TenantId, tuple[int, int]]) -> None:
-        made = {tenant: Quota(min(pair), max(pair)) for tenant, pair in quotas.items()}
+    def nobody_lost_files_that_it_is_owed(
+        self, effects: Sequence[Effect], owners: Mapping[EngineName, TenantId | None]
+    ) -> None:
+        """I5: whose files went for others', or for the store's bound, held more than its reserve until then."""
+        later = Counter[TenantId | None]()
+        for effect in reversed([each for each in effects if isinstance(each, Discard) and each.cause is not None]):
+            owner = owners[effect.name]
+            later[owner] += SIZES[effect.name]
+            assert owner is not None
+            had = self.residency.state.warm.held(owner) + later[owner]
+            assert had > self.residency.accounts.share(owner).reserve_bytes, f"{owner} lost {effect.name} of {had}"
+            assert owner == effect.victim
+            assert (effect.cause == "own") == (effect.by == owner)
+
+    def the_store_is_over_its_bounds_only_for_what_slots_hold(self) -> None:
+        warm, accounts = self.residency.state.warm, self.residency.accounts
+        kept = kept_files(self.residency.state)
+        for account in warm.accounts():
+            assert account is not None
+            has_free = any(name not in kept for name in warm.of(account))
+            if warm.is_over:
+                assert not has_free or warm.held(account) <= accounts.share(account).reserve_bytes
+
+    @rule(
+        quotas=st.dictionaries(
+            st.sampled_from(TENANTS),
+            st.tuples(*(st.tuples(st.integers(0, most), st.integers(1, most)) for most in (3, 45))),
+        )
+    )
+    def set_quotas(self, quotas: dict[TenantId, tuple[tuple[int, int], tuple[int, int]]]) -> None:
+        made = {
+            tenant: Quota(min(slots), max(slots), None, min(store), max(store))
+            for tenant, (slots, store) in quotas.items()
+        }
         self.tell(Quotas(made))
         assert self.residency.accounts.num_reserved <= 3
+        assert self.residency.accounts.bytes_reserved <= 40
 
     @rule(target=requests, name=st.sampled_from([None, *NAMES]), tenant=st.sampled_from(TENANTS))
     def ask(self, name: EngineName | None, tenant: TenantId) -> RequestId:
@@ -111,7 +151,7 @@ class ResidencyMachine(RuleBasedStateMachine):
                     assert len(self.engine | {name}) <= 3, "the engine has no such slot"
                     self.engine.add(name)
                 self.files.add(name)
-                self.tell(Loaded(slot, name, 10) if fate == "done" else Lost(slot, name))
+                self.tell(Loaded(slot, name, SIZES[name]) if fate == "done" else Lost(slot, name, SIZES[name]))
             case Unload(slot, name):
                 assert name not in self.running.values(), "I3: unloaded under a running request"
                 if fate != "lost before":

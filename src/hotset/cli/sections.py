@@ -5,9 +5,19 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Annotated, Any, cast, get_type_hints
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, create_model, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    create_model,
+    model_validator,
+)
 
 from hotset.cli.settings import ServerSettings
+from hotset.cli.sizes import read_size
 from hotset.core.errors import InvalidNameError, InvalidRequestError
 from hotset.core.fleet import DEFAULT_POOL, PoolKind
 from hotset.core.ids import AdapterId, parse_alias, parse_base_name, parse_pool, parse_tenant
@@ -116,6 +126,8 @@ AdapterName = Annotated[str, named(AdapterId.parse)]
 BaseNameText = Annotated[str, named(parse_base_name)]
 AliasText = Annotated[str, named(parse_alias)]
 Folder = Annotated[Path, AfterValidator(check_folder)]
+#: Bytes, as a number or as a text such as ``512MiB``.
+Size = Annotated[int, BeforeValidator(read_size)]
 
 
 class BaseEntry(Section):
@@ -133,6 +145,8 @@ class TenantEntry(Section):
     reserve_slots: int | None = None
     limit_slots: int | None = None
     loads_per_minute: float | None = None
+    reserve_bytes: Size | None = None
+    limit_bytes: Size | None = None
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
     requests_in_flight_max: int | None = None
@@ -245,7 +259,8 @@ def section_model(name: str) -> type[BaseModel]:
     entries: dict[str, Any] = {}
     for entry in fields(settings):
         least, greatest = bounds.get(entry.name, (None, None))
-        kind = Annotated[hints[entry.name], Field(ge=least, le=greatest)] if least is not None else hints[entry.name]
+        kind = Size if hints[entry.name] is int and "_bytes" in entry.name else hints[entry.name]
+        kind = Annotated[kind, Field(ge=least, le=greatest)] if least is not None else kind
         assert entry.default is not MISSING, f"{name}.{entry.name} has no default"
         entries[entry.name] = (kind, entry.default)
     return create_model(f"{name.capitalize()}Section", __base__=Section, __doc__=settings.__doc__, **entries)

@@ -134,6 +134,8 @@ class TenantAnswer(Answer):
     reserve_slots: int
     limit_slots: int | None
     loads_per_minute: float | None
+    reserve_bytes: int
+    limit_bytes: int | None
     terms: TermsAnswer
     allows_jobs: bool
 

@@ -50,6 +50,8 @@ class QuotaBody(Body):
     reserve_slots: int | None = None
     limit_slots: int | None = None
     loads_per_minute: float | None = None
+    reserve_bytes: int | None = None
+    limit_bytes: int | None = None
 
 
 class TermsBody(Body):

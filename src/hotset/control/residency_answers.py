@@ -40,6 +40,12 @@ class TenantShareAnswer(Answer):
     loads_per_minute: float
     caused: dict[str, int]
     suffered: dict[str, int]
+    reserve_bytes: int
+    limit_bytes: int
+    store_bytes: int
+    slot_bytes: int
+    store_caused: dict[str, int]
+    store_suffered: dict[str, int]
 
 
 class WarmVersionAnswer(Answer):
@@ -54,6 +60,7 @@ class WarmAnswer(Answer):
 
     num_versions: int
     bytes: int
+    bytes_max: int
     largest: list[WarmVersionAnswer]
 
 
@@ -62,6 +69,14 @@ class CutReserveAnswer(Answer):
 
     tenant: str
     reserve_slots: int
+    given: int
+
+
+class CutByteReserveAnswer(Answer):
+    """A byte reserve that does not fit the worker's local store."""
+
+    tenant: str
+    reserve_bytes: int
     given: int
 
 
@@ -76,6 +91,7 @@ class WorkerAnswer(Answer):
     tenants: list[TenantShareAnswer]
     warm: WarmAnswer | None
     reserves_cut: list[CutReserveAnswer]
+    byte_reserves_cut: list[CutByteReserveAnswer]
 
 
 class ResidencyAnswer(Answer):

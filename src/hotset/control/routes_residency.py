@@ -7,6 +7,7 @@ import msgspec
 from hotset.control.control import Control
 from hotset.control.endpoints import Call, Endpoint, Reply
 from hotset.control.residency_answers import (
+    CutByteReserveAnswer,
     CutReserveAnswer,
     NextAnswer,
     ResidencyAnswer,
@@ -75,12 +76,13 @@ def _worker(worker: WorkerReport, names: Mapping[EngineName, str], quotas: Mappi
         tenants=[] if found is None else [_tenant(tenant) for tenant in found.tenants],
         warm=None if found is None else _warm(found.warm, names),
         reserves_cut=[] if found is None else list(_cut(found, quotas)),
+        byte_reserves_cut=[] if found is None else list(_bytes_cut(found, quotas)),
     )
 
 
 def _warm(warm: WarmReport, names: Mapping[EngineName, str]) -> WarmAnswer:
     largest = [WarmVersionAnswer(version=names.get(name, name), bytes=num_bytes) for name, num_bytes in warm.largest]
-    return WarmAnswer(num_versions=warm.num_versions, bytes=warm.num_bytes, largest=largest)
+    return WarmAnswer(num_versions=warm.num_versions, bytes=warm.num_bytes, bytes_max=warm.bytes_max, largest=largest)
 
 
 def _cut(found: ResidencyReport, quotas: Mapping[TenantId, Quota]) -> Iterator[CutReserveAnswer]:
@@ -89,6 +91,14 @@ def _cut(found: ResidencyReport, quotas: Mapping[TenantId, Quota]) -> Iterator[C
         if tenant.tenant in found.reserves_cut:
             asked = quotas.get(tenant.tenant, DEFAULT_QUOTA).reserve_slots
             yield CutReserveAnswer(tenant=tenant.tenant, reserve_slots=asked, given=tenant.reserve)
+
+
+def _bytes_cut(found: ResidencyReport, quotas: Mapping[TenantId, Quota]) -> Iterator[CutByteReserveAnswer]:
+    """Yield the byte reserves that do not fit, beside what the quota says."""
+    for tenant in found.tenants:
+        if tenant.tenant in found.byte_reserves_cut:
+            asked = quotas.get(tenant.tenant, DEFAULT_QUOTA).reserve_bytes
+            yield CutByteReserveAnswer(tenant=tenant.tenant, reserve_bytes=asked, given=tenant.reserve_bytes)
 
 
 def _tenant(tenant: TenantReport) -> TenantShareAnswer:

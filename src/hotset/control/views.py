@@ -89,9 +89,7 @@ def tenant_answers(catalogue: Catalogue, rows: list[TenantRow]) -> list[answers.
             num_keys=keys[row.tenant],
             num_grants=grants[row.tenant],
             num_adapters=adapters[row.tenant],
-            reserve_slots=row.quota.reserve_slots,
-            limit_slots=row.quota.limit_slots,
-            loads_per_minute=row.quota.loads_per_minute,
+            **asdict(row.quota),
             terms=terms_answer(row.terms),
             allows_jobs=row.allows_jobs,
         )

@@ -1,4 +1,4 @@
-"""What a tenant is owed of a worker's slots, and what it may take beyond that.
+"""What a tenant is owed of a worker's slots and local store, and what it may take beyond that.
 
 Here is what a quota may say at all. Whether the reserves of several tenants fit one worker is residency's.
 """
@@ -11,13 +11,19 @@ from hotset.core.errors import InvalidRequestError
 
 #: No engine has more slots.
 SLOTS_MAX = 1024
+#: No local store is larger.
+STORE_BYTES_MAX = 1 << 44
 #: Part of a quota → its least and greatest number. Loads: from one in a hundred minutes, so that the time between two
 #: is a time to reckon with, to a thousand a second, which bound nothing.
 BOUNDS: Mapping[str, tuple[float, float]] = {
     "reserve_slots": (0, SLOTS_MAX),
     "limit_slots": (1, SLOTS_MAX),
     "loads_per_minute": (0.01, 60_000.0),
+    "reserve_bytes": (0, STORE_BYTES_MAX),
+    "limit_bytes": (1, STORE_BYTES_MAX),
 }
+#: What has a reserve and a limit.
+_UNITS = ("slots", "bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,10 @@ class Quota:
     limit_slots: int | None = None
     #: Loads that it may cause there in a minute; null: the worker's own default.
     loads_per_minute: float | None = None
+    #: Bytes of version files that it is always owed in the worker's local store; those of versions in slots count.
+    reserve_bytes: int = 0
+    #: Bytes that it may hold there at most beside what slots keep there, not below the reserve; null: all of it.
+    limit_bytes: int | None = None
 
 
 DEFAULT_QUOTA = Quota()
@@ -42,6 +52,8 @@ class QuotaChange(TypedDict, total=False):
     reserve_slots: int | None
     limit_slots: int | None
     loads_per_minute: float | None
+    reserve_bytes: int | None
+    limit_bytes: int | None
 
 
 def change_quota(quota: Quota, change: QuotaChange) -> Quota:
@@ -65,7 +77,9 @@ def check_quota(quota: Quota) -> None:
     for name, (least, greatest) in BOUNDS.items():
         number: float | None = getattr(quota, name)
         if number is not None and not least <= number <= greatest:
-            raise InvalidRequestError(f"{name} is from {least:g} to {greatest:g}.", param=name)
-    if quota.limit_slots is not None and quota.limit_slots < quota.reserve_slots:
-        message = f"limit_slots ({quota.limit_slots}) is below reserve_slots ({quota.reserve_slots})."
-        raise InvalidRequestError(message, param="limit_slots")
+            raise InvalidRequestError(f"{name} is from {least:.15g} to {greatest:.15g}.", param=name)
+    for unit in _UNITS:
+        reserve, limit = getattr(quota, f"reserve_{unit}"), getattr(quota, f"limit_{unit}")
+        if limit is not None and limit < reserve:
+            message = f"limit_{unit} ({limit}) is below reserve_{unit} ({reserve})."
+            raise InvalidRequestError(message, param=f"limit_{unit}")

@@ -64,6 +64,15 @@ class TenantReport(msgspec.Struct, frozen=True, kw_only=True):
     #: Evictions by cause since this engine started. ``own`` counts on both sides: it gave way to itself.
     caused: dict[str, int]
     suffered: dict[str, int]
+    #: Bytes that it is always owed of the local store, and may hold there at most beside what slots keep there.
+    reserve_bytes: int = 0
+    limit_bytes: int = 0
+    #: Bytes of files charged to it there, and of versions in slots charged to it, as far as the engine says.
+    store_bytes: int = 0
+    slot_bytes: int = 0
+    #: Evictions of files from the store by cause, likewise.
+    store_caused: dict[str, int] = {}
+    store_suffered: dict[str, int] = {}
 
 
 class WarmReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +82,8 @@ class WarmReport(msgspec.Struct, frozen=True, kw_only=True):
     num_bytes: int
     #: The largest ones, largest first.
     largest: tuple[tuple[EngineName, int], ...]
+    #: The store's bound.
+    bytes_max: int = 0
 
 
 class ResidencyReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,15 +96,17 @@ class ResidencyReport(msgspec.Struct, frozen=True, kw_only=True):
     warm: WarmReport
     #: Tenants that are owed less here than their quota says, as all reserves together pass the slots.
     reserves_cut: tuple[TenantId, ...]
+    #: The same of bytes and the local store.
+    byte_reserves_cut: tuple[TenantId, ...] = ()
 
 
 class SlotEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A version that came into a slot, or left one."""
+    """A version that came into a slot, or left one, or whose files left the local store for others'."""
 
-    #: ``loaded`` or ``evicted``.
+    #: ``loaded``, ``evicted`` or ``discarded``.
     kind: str
     version: EngineName
-    #: Who is charged for the slot, or was.
+    #: Who is charged for the slot or the files, or was.
     tenant: TenantId | None = None
     #: Counts up from 1 with each start of the engine.
     number: int = 0
@@ -102,7 +115,7 @@ class SlotEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: Of a load: from which tier, and in what time.
     tier: str = ""
     seconds: float = 0.0
-    #: Of an eviction: why, for whom, and for which version; None where it was for nobody.
+    #: Of an eviction or discard: why, for whom, and for which version; None where it was for nobody.
     cause: str = ""
     by: TenantId | None = None
     successor: EngineName | None = None

@@ -28,6 +28,8 @@ _FORGER = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"forger").digest(
 _RANKS = (8, 8, 16, 64)
 #: Bytes of a version's file by rank.
 _RANK_BYTES = 250_000
+#: Of the largest of them.
+_LARGEST = max(_RANKS) * _RANK_BYTES
 
 Kind = Literal["steady", "bursty", "rotating", "base"]
 
@@ -132,10 +134,20 @@ def draw_installation(rng: random.Random, num_slots: int) -> Installation:
     """
     installation = Installation()
     reserve = max(1, num_slots // 3)
-    _add(installation, rng, "victim-a", "steady", Quota(reserve), reserve, rng.uniform(3, 10))
-    _add(installation, rng, "victim-b", rng.choice(("steady", "bursty")), Quota(1), 1, rng.uniform(2, 6))
+    _add(
+        installation,
+        rng,
+        "victim-a",
+        "steady",
+        Quota(reserve, reserve_bytes=reserve * _LARGEST),
+        reserve,
+        rng.uniform(3, 10),
+    )
+    owed = Quota(1, reserve_bytes=_LARGEST)
+    _add(installation, rng, "victim-b", rng.choice(("steady", "bursty")), owed, 1, rng.uniform(2, 6))
     rotating = rng.randint(5, 14)
-    _add(installation, rng, "rotator", "rotating", Quota(0, rng.choice((None, 1, 2))), rotating, rng.randint(2, 8))
+    bounded = Quota(0, rng.choice((None, 1, 2)), limit_bytes=2 * _LARGEST)
+    _add(installation, rng, "rotator", "rotating", bounded, rotating, rng.randint(2, 8))
     for index in range(rng.randint(1, 3)):
         quota = Quota(rng.choice((0, 0, 1)), loads_per_minute=rng.choice((None, None, 10.0)))
         _add(installation, rng, f"plain-{index}", rng.choice(("steady", "bursty")), quota, rng.randint(1, 4), 3.0)

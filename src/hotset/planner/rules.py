@@ -6,12 +6,14 @@ adapters than slots, I5 reserves, I6 checked bytes alone, I8 one ending, I11 wit
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from hotset.core.ids import EngineName, RequestId, TenantId
 from hotset.dispatch.dispatcher import Arrived, Dispatcher, Frozen
 from hotset.planner.truth import Truth
 from hotset.residency.events import (
+    Discard,
     Dispatch,
     Effect,
     EngineGone,
@@ -42,6 +44,16 @@ def demand(condition: object, rule: str, message: str) -> None:
     """
     if not condition:
         raise BrokenRuleError(rule, message)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What tenants had to lose before an event."""
+
+    #: Slots, without those on their way out for nobody.
+    slots: Counter[TenantId]
+    #: Files in the local store by version: whose, and their bytes.
+    files: Mapping[EngineName, tuple[TenantId | None, int]]
 
 
 class EngineRules:
@@ -84,17 +96,18 @@ class EngineRules:
 
     # --- the policy ------------------------------------------------------------------------------------
 
-    def before(self, dispatcher: Dispatcher) -> Counter[TenantId]:
-        """Return what must be known of the state before an event: the slots that each tenant has to lose."""
-        slots = dispatcher.residency.state.slots
-        return Counter(slot.account for slot in slots if slot.account is not None and slot.promised() is not None)
+    def before(self, dispatcher: Dispatcher) -> Held:
+        """Return what must be known of the state before an event: what each tenant has to lose."""
+        state = dispatcher.residency.state
+        slots = (slot.account for slot in state.slots if slot.account is not None and slot.promised() is not None)
+        return Held(Counter(slots), {name: (account, size) for name, account, size in state.warm.charges()})
 
     def after(
         self,
         event: Arrived | Frozen | Event,
         effects: Sequence[Effect],
         dispatcher: Dispatcher,
-        held: Counter[TenantId],
+        held: Held,
         asking: TenantId | None,
     ) -> None:
         """Check everything that one event may have broken.
@@ -107,7 +120,8 @@ class EngineRules:
             asking: Whose request it was, where it was one's.
         """
         dispatcher.check()
-        self._reserves_stand(event, dispatcher, held, asking)
+        self._reserves_stand(event, dispatcher, held.slots, asking)
+        self._byte_reserves_stand(effects, dispatcher, held)
         self._first_waiters_are_served(event, effects, dispatcher)
         permitted = dispatcher.residency.state.permitted
         for effect in effects:
@@ -123,7 +137,7 @@ class EngineRules:
     def _reserves_stand(
         self, event: Arrived | Frozen | Event, dispatcher: Dispatcher, held: Counter[TenantId], asking: TenantId | None
     ) -> None:
-        accounts, now = dispatcher.residency.accounts, self.before(dispatcher)
+        accounts, now = dispatcher.residency.accounts, self.before(dispatcher).slots
         demand(accounts.num_reserved <= self.num_slots, "I5", f"{accounts.num_reserved} slots are reserved")
         permitted = dispatcher.residency.state.permitted
         if not isinstance(event, Arrived | Released | Quotas | Loaded):
@@ -135,6 +149,18 @@ class EngineRules:
                 continue
             least = min(held[tenant], accounts.share(tenant).reserve)
             demand(now[tenant] >= least, "I5", f"{tenant} holds {now[tenant]} of {least} at {self._subject}")
+
+    def _byte_reserves_stand(self, effects: Sequence[Effect], dispatcher: Dispatcher, held: Held) -> None:
+        """Check that whose files went for others' held more than its reserve until then."""
+        residency, later = dispatcher.residency, Counter[TenantId]()
+        reserved = residency.accounts.bytes_reserved
+        demand(reserved <= residency.state.warm.bytes_max, "I5", f"{reserved} bytes are reserved")
+        for effect in reversed([each for each in effects if isinstance(each, Discard) and each.cause is not None]):
+            owner, size = held.files[effect.name]
+            assert owner is not None, f"files of {effect.name} are nobody's"
+            later[owner] += size
+            had, owed = residency.state.warm.held(owner) + later[owner], residency.accounts.share(owner).reserve_bytes
+            demand(had > owed, "I5", f"{owner} held {had} of {owed} bytes at {self._subject} and lost {effect.name}")
 
     def _first_waiters_are_served(
         self, event: Arrived | Frozen | Event, effects: Sequence[Effect], dispatcher: Dispatcher

@@ -1,10 +1,10 @@
-"""What each tenant is owed of a worker's slots, how many it may hold, and how many loads it may still cause.
+"""What each tenant is owed of a worker's slots and local store, what it may hold, and which loads it may cause.
 
 Who holds what is not kept here: it is what the slots say, so there is one truth.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hotset.core.ids import TenantId
 from hotset.core.quotas import DEFAULT_QUOTA, Quota
@@ -14,11 +14,14 @@ _MINUTE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A quota as it comes out on a worker of so many slots."""
+    """A quota as it comes out on a worker of so many slots and with a local store of so many bytes."""
 
     reserve: int
     limit: int
     loads_per_minute: float
+    reserve_bytes: int
+    #: Beside what slots keep in the store.
+    limit_bytes: int
 
 
 @dataclass(slots=True)
@@ -32,15 +35,19 @@ class _Churn:
 class Accounts:
     """The shares and the churn budgets of one worker's tenants."""
 
-    def __init__(self, *, num_slots: int, loads_per_minute: float, default: Quota = DEFAULT_QUOTA) -> None:
+    def __init__(
+        self, *, num_slots: int, store_bytes: int, loads_per_minute: float, default: Quota = DEFAULT_QUOTA
+    ) -> None:
         """Start without any quota but the default.
 
         Args:
             num_slots: Usable slots of the worker.
+            store_bytes: The bound of its local store.
             loads_per_minute: For tenants whose quota says nothing of it.
             default: The quota of tenants that have none.
         """
         self._num_slots = num_slots
+        self._store_bytes = store_bytes
         self._loads_per_minute = loads_per_minute
         self._default = self._share(default)
         self._shares: dict[TenantId, Share] = {}
@@ -48,35 +55,55 @@ class Accounts:
         self._churn: dict[TenantId, _Churn] = {}
         #: Tenants whose reserve was cut because all of them together pass the usable slots.
         self.cut: tuple[TenantId, ...] = ()
-        #: Tenants with a reserve, cut or not, by name.
+        #: The same of byte reserves and the local store.
+        self.bytes_cut: tuple[TenantId, ...] = ()
+        #: Tenants with a reserve of slots, cut or not, by name.
         self._reserving: tuple[TenantId, ...] = ()
+        #: Tenants with a reserve of bytes, likewise.
+        self.bytes_reserving: tuple[TenantId, ...] = ()
 
     def apply(self, quotas: Mapping[TenantId, Quota]) -> None:
-        """Take over quotas; reserves that do not fit the slots are cut, in the order of tenants' names."""
-        left, cut = self._num_slots, list[TenantId]()
+        """Take over quotas; reserves that do not fit the worker are cut, in the order of tenants' names."""
+        slots_left, bytes_left = self._num_slots, self._store_bytes
+        cut, bytes_cut = list[TenantId](), list[TenantId]()
         self._shares = {}
         for tenant, quota in sorted(quotas.items()):
             share = self._share(quota)
-            if share.reserve > left:
+            if share.reserve > slots_left:
                 cut.append(tenant)
-                share = Share(left, max(left, share.limit), share.loads_per_minute)
-            left -= share.reserve
+            if quota.reserve_bytes > bytes_left:
+                bytes_cut.append(tenant)
+            share = replace(
+                share,
+                reserve=min(share.reserve, slots_left),
+                reserve_bytes=min(share.reserve_bytes, bytes_left),
+            )
+            slots_left -= share.reserve
+            bytes_left -= share.reserve_bytes
             self._shares[tenant] = share
-        self.cut = tuple(cut)
+        self.cut, self.bytes_cut = tuple(cut), tuple(bytes_cut)
         self._reserving = tuple(tenant for tenant, share in self._shares.items() if share.reserve or tenant in cut)
+        self.bytes_reserving = tuple(
+            tenant for tenant, share in self._shares.items() if share.reserve_bytes or tenant in bytes_cut
+        )
 
     def share(self, tenant: TenantId) -> Share:
         """Return what a tenant is owed and may hold."""
         return self._shares.get(tenant, self._default)
 
     def reserve(self, tenant: TenantId) -> int:
-        """Return what a tenant is owed."""
+        """Return the slots that a tenant is owed."""
         return self._shares.get(tenant, self._default).reserve
 
     @property
     def num_reserved(self) -> int:
         """Slots owed to all tenants together; never above the usable ones."""
         return sum(share.reserve for share in self._shares.values())
+
+    @property
+    def bytes_reserved(self) -> int:
+        """Bytes owed to all tenants together; never above the local store's bound."""
+        return sum(share.reserve_bytes for share in self._shares.values())
 
     def reserving(self) -> tuple[TenantId, ...]:
         """Return the tenants that are owed slots, or would be had their reserve not been cut, by name."""
@@ -109,6 +136,11 @@ class Accounts:
     def _share(self, quota: Quota) -> Share:
         reserve = min(quota.reserve_slots, self._num_slots)
         limit = max(1, self._num_slots // 2) if quota.limit_slots is None else quota.limit_slots
+        limit_bytes = self._store_bytes if quota.limit_bytes is None else quota.limit_bytes
         return Share(
-            reserve, min(max(reserve, limit), self._num_slots), quota.loads_per_minute or self._loads_per_minute
+            reserve=reserve,
+            limit=min(max(reserve, limit), self._num_slots),
+            loads_per_minute=quota.loads_per_minute or self._loads_per_minute,
+            reserve_bytes=min(quota.reserve_bytes, self._store_bytes),
+            limit_bytes=min(limit_bytes, self._store_bytes),
         )

@@ -1,6 +1,6 @@
-"""Who is charged for a slot that others use, and when a charge moves on. Pure."""
+"""Who is charged for a slot or files that others use, and when a charge moves on. Pure."""
 
-from hotset.core.ids import TenantId
+from hotset.core.ids import EngineName, TenantId
 from hotset.residency.accounts import Accounts
 from hotset.residency.slots import Slot, SlotState, State
 
@@ -29,7 +29,7 @@ def move_charge(state: State, accounts: Accounts, slot: Slot) -> None:
     account = slot.account
     if account is not None and is_lent_out(slot) and state.kept[account] > accounts.share(account).reserve:
         heirs = (user for user in slot.users if state.held.get(user, 0) < accounts.share(user).limit)
-        state.charge(slot, next(heirs, account))
+        _pass_on(state, accounts, slot, next(heirs, account))
 
 
 def hand_over(state: State, accounts: Accounts, tenant: TenantId) -> None:
@@ -38,4 +38,21 @@ def hand_over(state: State, accounts: Accounts, tenant: TenantId) -> None:
     if lent and state.held[tenant] > accounts.share(tenant).reserve:
         users = lent[0].users
         heir = min(users, key=lambda user: state.held.get(user, 0) >= accounts.share(user).limit)
-        state.charge(lent[0], heir)
+        _pass_on(state, accounts, lent[0], heir)
+
+
+def charge_files(state: State, accounts: Accounts, name: EngineName, tenant: TenantId) -> None:
+    """Charge a version's files to a tenant that uses it, unless that would take them out of another's reserve."""
+    warm, account = state.warm, state.warm.account(name)
+    if account in (None, tenant):
+        return
+    num_bytes = warm.num_bytes(name)
+    if warm.held(account) - num_bytes >= accounts.share(account).reserve_bytes:
+        warm.add(name, num_bytes, tenant)
+
+
+def _pass_on(state: State, accounts: Accounts, slot: Slot, heir: TenantId) -> None:
+    """Charge a slot, and the files of what is in it, to an heir."""
+    state.charge(slot, heir)
+    if slot.name is not None:
+        charge_files(state, accounts, slot.name, heir)

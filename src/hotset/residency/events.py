@@ -7,8 +7,8 @@ from typing import Literal
 from hotset.core.ids import EngineName, RequestId, TenantId
 from hotset.core.quotas import Quota
 
-#: Why a version left its slot: room for a tenant's reserve, for another borrower, for another version of the same
-#: tenant, it may not be served any more, or it came in after its load was given up.
+#: Why a version left its slot, or its files the local store: room for a tenant's reserve, for another borrower, for
+#: another version of the same tenant, it may not be served any more, or it came in after its load was given up.
 Cause = Literal["reserve", "borrow", "own", "withdrawn", "orphan"]
 
 
@@ -178,6 +178,11 @@ class Discard:
     """Delete a version's files from the local store: nothing uses them."""
 
     name: EngineName
+    #: Why others' files take their place; None where they may not be served any more, or are not whole.
+    cause: Cause | None = field(default=None, compare=False)
+    #: Whom they were charged to, and whose files came in for them.
+    victim: TenantId | None = field(default=None, compare=False)
+    by: TenantId | None = field(default=None, compare=False)
 
 
 #: Effects on the engine (`Load`, `Unload`, `Count`, `Discard`) are carried out one at a time, in order.

@@ -23,19 +23,20 @@ from hotset.residency.steps import (
     discard_unused,
     dispatch_waiters,
     empty,
-    kept_files,
     refuse_waiters,
     start_load,
     start_unload,
 )
+from hotset.residency.store_evictions import StoreEvictions
 
 
 class Outcomes:
     """Moves slots on by what the engine answers; late answers to what is not asked any more change nothing."""
 
-    def __init__(self, state: State, stall: StallBudget, *, load_retry_s: float) -> None:
+    def __init__(self, state: State, stall: StallBudget, store: StoreEvictions, *, load_retry_s: float) -> None:
         """See `Residency`."""
         self._state = state
+        self._store = store
         self._stall = stall
         self._load_retry_s = load_retry_s
 
@@ -57,7 +58,7 @@ class Outcomes:
             case LoadFailed() if slot.state is SlotState.LOADING:
                 return self._load_failed(slot, event, now_s)
             case Unloaded() if slot.state is SlotState.UNLOADING:
-                return self._unloaded(slot, event.name)
+                return self._unloaded(slot, event.name, now_s)
             case Lost() if slot.state in (SlotState.LOADING, SlotState.UNLOADING):
                 return self._lost(slot, event)
             case _:
@@ -95,17 +96,16 @@ class Outcomes:
     def _loaded(self, slot: Slot, event: Loaded, now_s: float) -> list[Effect]:
         state, name = self._state, event.name
         self._stall.spent(event.stall_s, now_s)
-        state.warm.add(name, event.warm_bytes)
+        self._store.take_in(name, event.warm_bytes, slot.account)
         state.load_failed_until_s.pop(name, None)
         state.move(slot, SlotState.HOT, name)
         slot.hot_since_s, slot.slot_bytes = now_s, event.slot_bytes
         slot.load_s, slot.log_load_s = event.load_s, math.log(max(LOAD_MIN_S, event.load_s))
+        assert slot.account is not None, f"slot {slot.index} was loaded for nobody"
+        room = self._store.make_room(slot.account, now_s)
         if name not in state.permitted:  # withdrawn meanwhile; its waiters were refused then
-            return close(state, slot, "withdrawn")
-        effects = dispatch_waiters(state, slot)
-        if state.warm.is_over:
-            effects += discard_unused(state, state.warm.excess(kept_files(state)))
-        return effects
+            return [*close(state, slot, "withdrawn"), *room]
+        return [*dispatch_waiters(state, slot), *room]
 
     def _load_failed(self, slot: Slot, event: LoadFailed, now_s: float) -> list[Effect]:
         name = event.name
@@ -118,8 +118,9 @@ class Outcomes:
         self._state.warm.remove(name)
         return [*refusals, Discard(name), Count()]
 
-    def _unloaded(self, slot: Slot, name: EngineName) -> list[Effect]:
+    def _unloaded(self, slot: Slot, name: EngineName, now_s: float) -> list[Effect]:
         effects: list[Effect] = []
+        self._state.warm.used(name)
         successor, account = slot.successor, slot.account
         empty(self._state, slot)
         if name not in self._state.permitted:
@@ -127,13 +128,15 @@ class Outcomes:
         if successor is not None:
             self._state.charge(slot, account)
             effects += start_load(self._state, slot, successor)
+        if (owner := self._state.warm.account(name)) is not None:
+            effects += self._store.make_room(owner, now_s)
         return effects
 
     def _lost(self, slot: Slot, event: Lost) -> list[Effect]:
         successor = slot.successor
         if slot.state is SlotState.LOADING:
             successor = event.name
-            self._state.warm.add(event.name, event.warm_bytes)
+            self._store.take_in(event.name, event.warm_bytes, slot.account)
             self._state.doubtful.add(event.name)
         self._state.move(slot, SlotState.UNKNOWN, event.name, successor)
         return [Count()]

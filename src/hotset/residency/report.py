@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from hotset.core.ids import EngineName, TenantId
 from hotset.core.residency_report import NextRoom, ResidencyReport, SlotReport, TenantReport, WarmReport
+from hotset.residency.events import Cause
 from hotset.residency.residency import Residency
 from hotset.residency.slots import Slot, SlotState
 from hotset.residency.warm import WarmFiles
@@ -20,6 +21,7 @@ LARGEST_MAX = 10
 _NEWCOMER = TenantId("")
 _SERVING = (SlotState.HOT, SlotState.CLOSING)
 _LEAVING = (SlotState.CLOSING, SlotState.UNLOADING)
+Ledger = Mapping[tuple[TenantId, TenantId, Cause], int]
 
 
 def report(
@@ -43,6 +45,7 @@ def report(
         tenants=_tenants(residency, wanting or {}, now_s),
         warm=_warm(residency.state.warm, largest_max),
         reserves_cut=residency.accounts.cut,
+        byte_reserves_cut=residency.accounts.bytes_cut,
     )
 
 
@@ -75,32 +78,51 @@ def _slot(residency: Residency, slot: Slot, now_s: float) -> SlotReport:
 
 
 def _tenants(residency: Residency, wanting: Mapping[TenantId, int], now_s: float) -> tuple[TenantReport, ...]:
-    held = residency.state.held
-    caused, suffered = (defaultdict[TenantId, Counter[str]](Counter) for _ in range(2))
-    for (by, of, cause), count in residency.ledger.items():
-        caused[by][cause] += count
-        suffered[of][cause] += count
-    accounts = residency.accounts
-    shown = {*held, *wanting, *accounts.reserving(), *caused, *suffered}
+    state, accounts = residency.state, residency.accounts
+    caused, suffered = _told(residency.ledger)
+    store_caused, store_suffered = _told(residency.store_ledger)
+    slot_bytes = Counter[TenantId]()
+    for slot in state.slots:
+        if slot.account is not None:
+            slot_bytes[slot.account] += slot.slot_bytes
+    shown = {*state.held, *wanting, *caused, *suffered, *store_caused, *store_suffered}
+    shown |= {*accounts.reserving(), *accounts.bytes_reserving}
+    shown |= {account for account in state.warm.accounts() if account is not None}
     return tuple(
         TenantReport(
             tenant=tenant,
-            reserve=accounts.share(tenant).reserve,
-            limit=accounts.share(tenant).limit,
-            held=held.get(tenant, 0),
+            reserve=share.reserve,
+            limit=share.limit,
+            held=state.held.get(tenant, 0),
             num_wanting=wanting.get(tenant, 0),
             loads_left=accounts.loads_left(tenant, now_s),
-            loads_per_minute=accounts.share(tenant).loads_per_minute,
-            caused=dict(sorted(caused[tenant].items())),
-            suffered=dict(sorted(suffered[tenant].items())),
+            loads_per_minute=share.loads_per_minute,
+            caused=caused.get(tenant, {}),
+            suffered=suffered.get(tenant, {}),
+            reserve_bytes=share.reserve_bytes,
+            limit_bytes=share.limit_bytes,
+            store_bytes=state.warm.held(tenant),
+            slot_bytes=slot_bytes[tenant],
+            store_caused=store_caused.get(tenant, {}),
+            store_suffered=store_suffered.get(tenant, {}),
         )
-        for tenant in sorted(shown)
+        for tenant, share in ((tenant, accounts.share(tenant)) for tenant in sorted(shown))
     )
+
+
+def _told(ledger: Ledger) -> tuple[dict[TenantId, dict[str, int]], dict[TenantId, dict[str, int]]]:
+    """Return what a ledger says of each tenant: evictions that it caused and that it suffered, by cause."""
+    caused, suffered = (defaultdict[TenantId, Counter[str]](Counter) for _ in range(2))
+    for (by, of, cause), count in ledger.items():
+        caused[by][cause] += count
+        suffered[of][cause] += count
+    by, of = ({tenant: dict(sorted(counts.items())) for tenant, counts in told.items()} for told in (caused, suffered))
+    return by, of
 
 
 def _warm(warm: WarmFiles, largest_max: int) -> WarmReport:
     largest = heapq.nsmallest(largest_max, warm.items(), key=_by_size)
-    return WarmReport(num_versions=len(warm), num_bytes=warm.total, largest=tuple(largest))
+    return WarmReport(num_versions=len(warm), num_bytes=warm.total, largest=tuple(largest), bytes_max=warm.bytes_max)
 
 
 def _by_size(item: tuple[EngineName, int]) -> tuple[int, EngineName]:

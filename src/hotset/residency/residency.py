@@ -1,11 +1,11 @@
 """The policy of one worker's slots: dispatch, load, evict under quotas, close.
 
 Rules kept here: a version with a running lease is never unloaded (I3); never more distinct versions dispatched than
-slots (I4), so the engine's own eviction has nothing to decide; a tenant at or under its reserve loses no slot to
-another (I5); a withdrawn version takes no new dispatch (I11) and its files stay until the engine let go of it (I12).
-`residency.decision` says what a request gets, `residency.room` who may take which slot, `residency.demand` when a
-version is needed again, `residency.outcomes` what follows from the engine's answers; `residency.invariants` re-derives
-every total.
+slots (I4), so the engine's own eviction has nothing to decide; a tenant at or under its reserve loses no slot and no
+file to another (I5); a withdrawn version takes no new dispatch (I11) and its files stay until the engine let go of it
+(I12). `residency.decision` says what a request gets, `residency.room` who may take which slot, `residency.demand` when
+a version is needed again, `residency.store_evictions` whose files leave the local store, `residency.outcomes` what
+follows from the engine's answers; `residency.invariants` re-derives every total.
 """
 
 from collections import Counter
@@ -46,6 +46,7 @@ from hotset.residency.room import find_room
 from hotset.residency.slots import Lease, Slot, SlotState, State
 from hotset.residency.stall import StallBudget
 from hotset.residency.steps import close, discard_unused, refuse_waiters, unload_if_done
+from hotset.residency.store_evictions import StoreEvictions
 from hotset.residency.warm import WarmFiles
 
 #: Loads that a tenant may cause in a minute where its quota says nothing of it.
@@ -85,12 +86,18 @@ class Residency:
             reuse: Guesses when a version is asked for again; by default from the gaps seen.
         """
         self.state = State([Slot(index) for index in range(num_slots)], WarmFiles(warm_bytes_max))
-        self.accounts = Accounts(num_slots=num_slots, loads_per_minute=loads_per_minute, default=default_quota)
+        self.accounts = Accounts(
+            num_slots=num_slots,
+            store_bytes=warm_bytes_max,
+            loads_per_minute=loads_per_minute,
+            default=default_quota,
+        )
+        self.demand = Demand(reuse or Reuse())
+        self._store = StoreEvictions(self.state, self.accounts, self.demand)
         self._evictions = Evictions(self.state, self.accounts)
         self._stall = StallBudget(stall_ms_per_s)
         self._reclaim = reclaim
-        self._outcomes = Outcomes(self.state, self._stall, load_retry_s=load_retry_s)
-        self.demand = Demand(reuse or Reuse())
+        self._outcomes = Outcomes(self.state, self._stall, self._store, load_retry_s=load_retry_s)
 
     def handle(self, event: Event, now_s: float) -> list[Effect]:
         """Take one event and return the effects to carry out, in order.
@@ -126,6 +133,11 @@ class Residency:
     def ledger(self) -> Counter[tuple[TenantId, TenantId, Cause]]:
         """Evictions by (who caused it, who suffered it, why)."""
         return self._evictions.ledger
+
+    @property
+    def store_ledger(self) -> Counter[tuple[TenantId, TenantId, Cause]]:
+        """The same of files in the local store."""
+        return self._store.ledger
 
     def is_hot(self, name: EngineName) -> bool:
         """Whether the version is in a slot and takes requests."""

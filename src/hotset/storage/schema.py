@@ -73,6 +73,8 @@ TENANTS = Table(
     Column("loads_per_minute", Float),
     *_terms_columns(),
     Column("allows_jobs", Integer, nullable=False, server_default="1"),
+    Column("reserve_bytes", Integer, nullable=False, server_default="0"),
+    Column("limit_bytes", Integer),
 )
 
 KEYS = Table(

@@ -28,15 +28,7 @@ class Tenants:
 
     def change_quota(self, tenant: TenantId, quota: Quota) -> None:
         """Give the tenant this quota in place of the one it has."""
-        self._connection.execute(
-            update(TENANTS)
-            .where(TENANTS.c.tenant == tenant)
-            .values(
-                reserve_slots=quota.reserve_slots,
-                limit_slots=quota.limit_slots,
-                loads_per_minute=quota.loads_per_minute,
-            )
-        )
+        self._connection.execute(update(TENANTS).where(TENANTS.c.tenant == tenant).values(**asdict(quota)))
 
     def change_terms(self, tenant: TenantId, terms: Terms) -> None:
         """Give the tenant these terms in place of the ones it has."""
@@ -173,7 +165,7 @@ class Grants:
 
 
 def _tenant(row: Row[tuple[object, ...]]) -> TenantRow:
-    quota = Quota(row.reserve_slots, row.limit_slots, row.loads_per_minute)
+    quota = Quota(row.reserve_slots, row.limit_slots, row.loads_per_minute, row.reserve_bytes, row.limit_bytes)
     return TenantRow(TenantId(row.tenant), row.state, row.created_at_s, quota, _terms(row), bool(row.allows_jobs))
 
 

@@ -48,6 +48,7 @@ class Metrics(Collector):
         self._blob_fetches = CounterTable(names.BLOB_FETCHES)
         self._blob_fetched = CounterTable(names.BLOB_FETCHED)
         self._evictions = CounterTable(names.EVICTIONS)
+        self._store_evictions = CounterTable(names.STORE_EVICTIONS)
         #: Whoever can say more at a scrape adds itself here.
         self.measures = Measures()
         self._step_adapters = HistogramTable(names.STEP_ADAPTERS)
@@ -83,6 +84,7 @@ class Metrics(Collector):
             self._first_token.forget(gone)
             self._per_token.forget(gone)
             self._evictions.forget(gone, place=1)
+            self._store_evictions.forget(gone, place=1)
             self.recent_first_tokens.forget(gone)
         self._tenants = known
 
@@ -155,6 +157,11 @@ class Metrics(Collector):
         self._evictions.add((_bounded(cause, self._evictions.values, 0), self._shown(victim) if victim else "none"))
         self.recent["evictions"].add(self._clock.monotonic_s())
 
+    def store_evicted(self, cause: str, victim: str) -> None:
+        """Count one version whose files left the local store for others', likewise."""
+        labels = (_bounded(cause, self._store_evictions.values, 0), self._shown(victim) if victim else "none")
+        self._store_evictions.add(labels)
+
     def jobs_kept(self, counts: Mapping[str, int]) -> None:
         """Take in how many jobs are kept in each state; a state that is not in it has none."""
         for labels in list(self._jobs.values):
@@ -223,6 +230,7 @@ class Metrics(Collector):
             self._blob_fetches,
             self._blob_fetched,
             self._evictions,
+            self._store_evictions,
             self._batch_efficiency,
             self._step_adapters,
             self._step_tokens,

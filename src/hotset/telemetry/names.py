@@ -98,6 +98,13 @@ EVICTIONS = MetricName(
     "same tenant), withdrawn, orphan (its load came in too late), and by the tenant that was charged for the slot.",
     ("cause", "victim"),
 )
+STORE_EVICTIONS = MetricName(
+    "hotset_store_evictions",
+    "counter",
+    "Versions whose files left a local store for others', by cause: reserve (their tenant's byte reserve was due), "
+    "borrow, own (the same tenant's), and by the tenant that was charged for them.",
+    ("cause", "victim"),
+)
 RESIDENT = MetricName(
     "hotset_adapter_resident_bytes",
     "gauge",
@@ -190,7 +197,10 @@ METRICS: tuple[MetricName, ...] = (
     ADAPTER_QUEUE_AGE,
     LOAD,
     LOOKUPS,
+    BLOB_FETCHES,
+    BLOB_FETCHED,
     EVICTIONS,
+    STORE_EVICTIONS,
     RESIDENT,
     LARGEST,
     BATCH_EFFICIENCY,

@@ -101,6 +101,8 @@ class EffectRunner:
                     return await self._count()
                 case Discard(name):
                     await asyncio.to_thread(self._store.discard, name)
+                    if effect.cause is not None:
+                        self._observer.discarded(name, effect.cause, effect.victim, effect.by)
         return None
 
     async def _load(self, slot: int, name: EngineName) -> Event | None:

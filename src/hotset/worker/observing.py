@@ -74,6 +74,11 @@ class Observer:
         self._metrics.evicted(cause, victim or "")
         self._note(SlotEvent(kind="evicted", version=version, tenant=victim, cause=cause, by=by, successor=successor))
 
+    def discarded(self, version: EngineName, cause: str, victim: TenantId | None, by: TenantId | None) -> None:
+        """A version's files left the local store for others'."""
+        self._metrics.store_evicted(cause, victim or "")
+        self._note(SlotEvent(kind="discarded", version=version, tenant=victim, cause=cause, by=by))
+
     def events(self) -> tuple[SlotEvent, ...]:
         """Return the newest loads and evictions, oldest first, with how long ago each was."""
         now_s = self._clock.monotonic_s()

@@ -111,6 +111,23 @@ def test_a_quota_is_set_part_by_part(tmp_path: Path, hotset: Callable[[Path], Ho
     assert command("tenant", "list")[1].splitlines()[1].split()[5:8] == ["1", "5", "default"]
 
 
+def test_bytes_of_a_quota_are_written_as_people_write_them(tmp_path: Path, hotset: Callable[[Path], Hotset]) -> None:
+    command = hotset(tmp_path / "home")
+    command("tenant", "add", "acme")
+    for options, expected in (
+        (("--reserve-bytes", "512MiB", "--limit-bytes", "1.5GB"), (512 << 20, 1_500_000_000)),
+        (("--reserve-bytes", "0"), (0, 1_500_000_000)),
+        (("--no-limit-bytes",), (0, None)),
+    ):
+        status, answer, _ = command("tenant", "set", "acme", *options, "--json")
+        assert (status, (answer["reserve_bytes"], answer["limit_bytes"])) == (0, expected), options
+    status, text, _ = command("tenant", "set", "acme", "--reserve-bytes", "20 MB")
+    assert (status, "reserve 20.0 MB and limit all of its local store" in text) == (0, True)
+    assert "20.0 MB" in command("tenant", "list")[1]
+    for options in (("--reserve-bytes", "many"), ("--limit-bytes", "1", "--no-limit-bytes"), ("--limit-bytes", "1.5B")):
+        assert command("tenant", "set", "acme", *options)[0] == 2, options
+
+
 def test_a_quota_that_makes_no_sense_is_refused_and_nothing_changes(
     tmp_path: Path, hotset: Callable[[Path], Hotset]
 ) -> None:

@@ -123,7 +123,7 @@ def test_a_tenant_is_a_name_or_a_name_with_its_quota(tmp_path: Path) -> None:
         """
 tenants:
   - acme
-  - {tenant: umbrella, reserve_slots: 2, limit_slots: 4, loads_per_minute: 30}
+  - {tenant: umbrella, reserve_slots: 2, limit_slots: 4, loads_per_minute: 30, reserve_bytes: 4096, limit_bytes: 512MiB}
   - {tenant: globex, limit_slots: null, tokens_per_minute: 5000, first_token_budget_ms: null}
   - tenant: initech
 """,
@@ -132,7 +132,13 @@ tenants:
     assert settings.desired.tenants == ("acme", "umbrella", "globex", "initech")
     quotas = {quota.tenant: quota.parts for quota in settings.desired.quotas}
     assert quotas == {
-        "umbrella": {"reserve_slots": 2, "limit_slots": 4, "loads_per_minute": 30.0},
+        "umbrella": {
+            "reserve_slots": 2,
+            "limit_slots": 4,
+            "loads_per_minute": 30.0,
+            "reserve_bytes": 4096,
+            "limit_bytes": 512 << 20,
+        },
         "globex": {"limit_slots": None},
     }
     assert shown(settings)["tenants"] == [
@@ -154,6 +160,7 @@ tenants:
   - {tenant: initech, limit_slots: many}
   - {tenant: hooli, reserve: 2}
   - {tenant: Pied-Piper, reserve_slots: 1}
+  - {tenant: vandelay, reserve_bytes: much}
   - {reserve_slots: 1}
   - 7
 """,
@@ -166,11 +173,22 @@ tenants:
         f"{file}: tenants[3].limit_slots: ",
         f"{file}: tenants[4].reserve: unknown setting",
         f"{file}: tenants[5].tenant: ",
-        f"{file}: tenants[6].tenant: is needed",
-        f"{file}: tenants[7]: ",
+        f"{file}: tenants[6].reserve_bytes: 'much' is no number of bytes",
+        f"{file}: tenants[7].tenant: is needed",
+        f"{file}: tenants[8]: ",
     ):
         assert part in text
-    assert len(text.splitlines()) == 9
+    assert len(text.splitlines()) == 10
+
+
+def test_settings_of_bytes_are_written_as_people_write_them(tmp_path: Path) -> None:
+    file = written(tmp_path, "worker: {warm_bytes_max: 2GiB}\nuploads: {file_bytes_max: 4096}\n")
+    settings = read_settings(file, environment={"HOTSET_UPLOADS_UPLOAD_BYTES_MAX": "64 MB"})
+    assert settings.worker.warm_bytes_max == 2 << 30
+    assert (settings.uploads.file_bytes_max, settings.uploads.upload_bytes_max) == (4096, 64_000_000)
+    assert "warm_bytes_max: input should be greater" in mistakes_of(
+        written(tmp_path, "worker: {warm_bytes_max: 1KB}\n")
+    )
 
 
 def test_a_tenant_stands_once(tmp_path: Path) -> None:

@@ -42,6 +42,9 @@ def worker(
         loads_per_minute=60.0,
         caused={"borrow": 2},
         suffered={},
+        reserve_bytes=5,
+        store_bytes=30,
+        store_caused={"own": 1},
     )
     slots = (
         SlotReport(
@@ -68,8 +71,9 @@ def worker(
             slots=slots,
             next=NextRoom(slot=0, leaves=first),
             tenants=(tenant,),
-            warm=WarmReport(num_versions=2, num_bytes=30, largest=((second, 20), (first, 10))),
+            warm=WarmReport(num_versions=2, num_bytes=30, largest=((second, 20), (first, 10)), bytes_max=100),
             reserves_cut=cut,
+            byte_reserves_cut=cut,
         ),
     )
 
@@ -96,7 +100,7 @@ def test_versions_have_their_names_and_what_is_not_there_is_null(tmp_path: Path)
         async with installation(tmp_path) as inst:
             first, second = await two_versions(inst)
             inst.control.add_viewer(ScriptedViewer(worker(first["engine_name"], second["engine_name"], cut=(ACME,))))
-            await inst.ok("POST", "/tenants/acme/quota", {"reserve_slots": 2})
+            await inst.ok("POST", "/tenants/acme/quota", {"reserve_slots": 2, "reserve_bytes": 9})
             (shown,) = (await inst.ok("GET", "/residency"))["workers"]
             assert (shown["base"], shown["engine"], shown["num_slots"]) == ("tiny", "scripted 1", 2)
             assert shown["slots"][0] == {
@@ -120,10 +124,13 @@ def test_versions_have_their_names_and_what_is_not_there_is_null(tmp_path: Path)
             assert shown["next"] == {"slot": 0, "leaves": "acme/one@1"}
             (share,) = shown["tenants"]
             assert (share["held"], share["loads_left"], share["caused"]) == (1, 2.5, {"borrow": 2})
+            assert (share["reserve_bytes"], share["store_bytes"], share["store_caused"]) == (5, 30, {"own": 1})
             assert shown["reserves_cut"] == [{"tenant": "acme", "reserve_slots": 2, "given": 1}]
+            assert shown["byte_reserves_cut"] == [{"tenant": "acme", "reserve_bytes": 9, "given": 5}]
             assert shown["warm"] == {
                 "num_versions": 2,
                 "bytes": 30,
+                "bytes_max": 100,
                 "largest": [{"version": "acme/two@1", "bytes": 20}, {"version": "acme/one@1", "bytes": 10}],
             }
 

@@ -120,7 +120,7 @@ def test_a_tenant_is_added_by_the_code_before_quotas_as_well(database: Database,
         assert catalogue.tenants.get(ACME) == TenantRow(ACME, "active", 1.0, DEFAULT_QUOTA)
 
 
-@pytest.mark.parametrize("quota", [Quota(2, 4, 30.5), Quota(3, None, None), DEFAULT_QUOTA])
+@pytest.mark.parametrize("quota", [Quota(2, 4, 30.5, 1 << 40, 1 << 44), Quota(3, None, None, 5), DEFAULT_QUOTA])
 def test_a_quota_reads_back_as_it_was_written(database: Database, quota: Quota) -> None:
     other = TenantId("umbrella")
     with database.write() as catalogue:

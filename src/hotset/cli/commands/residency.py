@@ -11,6 +11,7 @@ from hotset.cli.session import Json, admin
 residency = typer.Typer(no_args_is_help=True, help="The engines' slots: show.")
 _SLOT_COLUMNS = ("slot", "state", "version", "charged to", "hot for", "load", "leases", "used by", "bytes", "worth")
 _TENANT_COLUMNS = ("tenant", "reserve", "limit", "held", "wanting", "loads left", "loads/min", "caused", "suffered")
+_BYTE_COLUMNS = ("tenant", "in slots", "in store", "reserve", "limit", "store evictions caused", "suffered")
 
 
 def register(root: typer.Typer) -> None:
@@ -51,8 +52,20 @@ def _tell_worker(worker: dict[str, Any]) -> None:
     say(f"Next: {_next(worker['next'])}")
     for cut in worker["reserves_cut"]:
         say(f"Reserve of {cut['tenant']} cut to {cut['given']} of {cut['reserve_slots']}: all of them pass the slots.")
+    _tell_store(worker, warm)
+
+
+def _tell_store(worker: dict[str, Any], warm: dict[str, Any]) -> None:
+    """Tell what the local store holds, and whose it is."""
     named = ", ".join(f"{each['version']} {size(each['bytes'])}" for each in warm["largest"])
-    say(f"Warm: {warm['num_versions']} versions, {size(warm['bytes'])}" + (f"; largest: {named}." if named else "."))
+    held = f"Warm: {warm['num_versions']} versions, {size(warm['bytes'])} of {size(warm['bytes_max'])}"
+    say(held + (f"; largest: {named}." if named else "."))
+    rows = [_byte_row(tenant) for tenant in worker["tenants"] if tenant["store_bytes"] or tenant["reserve_bytes"]]
+    if rows:
+        print_table(_BYTE_COLUMNS, rows, empty="")
+    for cut in worker["byte_reserves_cut"]:
+        given, asked = size(cut["given"]), size(cut["reserve_bytes"])
+        say(f"Byte reserve of {cut['tenant']} cut to {given} of {asked}: all of them pass the local store.")
 
 
 def _slot_row(slot: dict[str, Any]) -> tuple[object, ...]:
@@ -83,6 +96,18 @@ def _tenant_row(tenant: dict[str, Any]) -> tuple[object, ...]:
         f"{tenant['loads_per_minute']:g}",
         _counts(tenant["caused"]),
         _counts(tenant["suffered"]),
+    )
+
+
+def _byte_row(tenant: dict[str, Any]) -> tuple[object, ...]:
+    return (
+        tenant["tenant"],
+        size(tenant["slot_bytes"]),
+        size(tenant["store_bytes"]),
+        size(tenant["reserve_bytes"]),
+        size(tenant["limit_bytes"]),
+        _counts(tenant["store_caused"]),
+        _counts(tenant["store_suffered"]),
     )
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from hotset.cli.durations import parse_duration_s
-from hotset.cli.output import moment, print_json, print_table, say
+from hotset.cli.output import moment, print_json, print_table, say, size
 from hotset.cli.session import Cut, Json, Yes, admin, confirm
 from hotset.cli.terms_options import (
     BudgetMs,
@@ -54,11 +54,25 @@ def list_tenants(context: typer.Context, json: Json = False) -> None:
             row["reserve_slots"],
             "half" if row["limit_slots"] is None else row["limit_slots"],
             "default" if row["loads_per_minute"] is None else f"{row['loads_per_minute']:g}",
+            size(row["reserve_bytes"]),
+            "all" if row["limit_bytes"] is None else size(row["limit_bytes"]),
             moment(row["created_at_s"]),
         )
         for row in found
     ]
-    columns = ("tenant", "state", "keys", "grants", "adapters", "reserve", "limit", "loads/min", "added")
+    columns = (
+        "tenant",
+        "state",
+        "keys",
+        "grants",
+        "adapters",
+        "reserve",
+        "limit",
+        "loads/min",
+        "reserve bytes",
+        "limit bytes",
+        "added",
+    )
     print_table(columns, rows, empty="There is no tenant yet: hotset tenant add NAME.")
 
 

@@ -1,12 +1,13 @@
 """``hotset tenant set``, ``key set`` and ``grant set``: what tenants, keys and aliases may have and ask for."""
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, cast
 
 import typer
 
 from hotset.cli.commands.tenancy import grants, keys, tenants
-from hotset.cli.output import print_json, say
+from hotset.cli.output import print_json, say, size
 from hotset.cli.session import Json, admin
+from hotset.cli.sizes import parse_size
 from hotset.cli.terms_options import (
     BudgetMs,
     InFlight,
@@ -18,8 +19,9 @@ from hotset.cli.terms_options import (
 from hotset.core.errors import InvalidRequestError
 from hotset.core.quotas import DEFAULT_QUOTA, QuotaChange, change_quota
 
-Number = TypeVar("Number", int, float)
-
+#: Options that ``--no-…`` takes back, by part of a quota.
+_OPTIONS = {"limit_slots": "limit", "loads_per_minute": "loads-per-minute", "limit_bytes": "limit-bytes"}
+_QUOTA_OPTIONS = "--reserve, --limit, --loads-per-minute, --reserve-bytes, --limit-bytes"
 _TERMS_OPTIONS = ", --requests-per-minute, --tokens-per-minute, --requests-in-flight or --first-token-budget-ms"
 
 
@@ -42,6 +44,13 @@ def set_tenant(
     no_loads_per_minute: Annotated[
         bool, typer.Option("--no-loads-per-minute", help="No such number of its own: the worker's default.")
     ] = False,
+    reserve_bytes: Annotated[
+        str | None, typer.Option(help="Bytes that it is always owed in each worker's local store, such as 512MiB.")
+    ] = None,
+    limit_bytes: Annotated[str | None, typer.Option(help="Bytes that it may hold there at most.")] = None,
+    no_limit_bytes: Annotated[
+        bool, typer.Option("--no-limit-bytes", help="No such limit of its own: all of the store.")
+    ] = False,
     requests_per_minute: RequestsPerMinute = None,
     tokens_per_minute: TokensPerMinute = None,
     requests_in_flight: InFlight = None,
@@ -49,17 +58,17 @@ def set_tenant(
     json: Json = False,
 ) -> None:
     """Set a tenant's quota and terms; only what is given changes."""
-    quota = QuotaChange()
-    if reserve is not None:
-        quota["reserve_slots"] = reserve
-    if limit is not None or no_limit:
-        quota["limit_slots"] = _one_of("limit", limit, no_limit)
-    if loads_per_minute is not None or no_loads_per_minute:
-        quota["loads_per_minute"] = _one_of("loads-per-minute", loads_per_minute, no_loads_per_minute)
+    quota = _quota_change(
+        reserve_slots=(reserve, False),
+        limit_slots=(limit, no_limit),
+        loads_per_minute=(loads_per_minute, no_loads_per_minute),
+        reserve_bytes=(_bytes(reserve_bytes), False),
+        limit_bytes=(_bytes(limit_bytes), no_limit_bytes),
+    )
     change_quota(DEFAULT_QUOTA, quota)  # before it is sent, as JSON has no NaN to refuse
     terms = terms_change(requests_per_minute, tokens_per_minute, requests_in_flight, first_token_budget_ms)
     if not quota and not terms:
-        raise InvalidRequestError(f"Say what is to change: --reserve, --limit, --loads-per-minute{_TERMS_OPTIONS}.")
+        raise InvalidRequestError(f"Say what is to change: {_QUOTA_OPTIONS}{_TERMS_OPTIONS}.")
     answer: dict[str, Any] = {}
     with admin(context) as client:
         if quota:
@@ -111,11 +120,18 @@ def set_grant(
         say(f"{tenant}:{alias}: {_budget_words(answer['first_token_budget_ms'])}.")
 
 
-def _one_of(name: str, number: Number | None, is_default: bool) -> Number | None:
-    """Return what ``--name N`` or ``--no-name`` stands for; None is the default."""
-    if number is not None and is_default:
-        raise InvalidRequestError(f"Either --{name} or --no-{name}, not both.", param=name)
-    return number
+def _quota_change(**parts: tuple[float | None, bool]) -> QuotaChange:
+    """Return the parts that were given, each as ``--name N`` or as ``--no-name``, which stands for the default."""
+    for name, (number, is_default) in parts.items():
+        if number is not None and is_default:
+            option = _OPTIONS[name]
+            raise InvalidRequestError(f"Either --{option} or --no-{option}, not both.", param=option)
+    given = {name: number for name, (number, is_default) in parts.items() if number is not None or is_default}
+    return cast("QuotaChange", given)
+
+
+def _bytes(text: str | None) -> int | None:
+    return None if text is None else parse_size(text)
 
 
 def _quota_sentence(answer: dict[str, Any]) -> str:
@@ -123,7 +139,9 @@ def _quota_sentence(answer: dict[str, Any]) -> str:
     most = "half" if limit is None else limit
     rate = "the worker's default" if loads is None else f"{loads:g}"
     share = f"reserve {answer['reserve_slots']} and limit {most} of each worker's slots"
-    return f"Tenant {answer['tenant']} has {share}; loads a minute: {rate}."
+    all_bytes = "all" if answer["limit_bytes"] is None else size(answer["limit_bytes"])
+    store = f"reserve {size(answer['reserve_bytes'])} and limit {all_bytes} of its local store"
+    return f"Tenant {answer['tenant']} has {share}, {store}; loads a minute: {rate}."
 
 
 def _terms_sentence(terms: dict[str, Any]) -> str:

@@ -2,8 +2,9 @@
 
 A tenant's counter rises by what the engine did for it, input and output tokens weighted; of the tenants that wait, the
 one with the lowest counter goes next, its own requests in order of arrival. A tenant that comes back from idling is
-lifted to the lowest counter among those that wait, so idling saves nothing up. Two tenants that both wait all the time
-then differ by at most twice ``max(input_weight * longest input, output_weight * tokens in flight)``.
+lifted to the lowest counter among those that waited when its request came, so idling saves nothing up, and a wait for a
+slot costs nothing. Two tenants that both wait here all the time then differ by at most twice
+``max(input_weight * longest input, output_weight * tokens in flight)``.
 Source: Sheng et al., Fairness in Serving Large Language Models, OSDI 2024, algorithm 2 and theorem 4.4.
 """
 
@@ -92,6 +93,10 @@ class FairQueue:
         """Return a tenant's weighted tokens, as lifted."""
         return self._counters.get(tenant, 0.0)
 
+    def lowest(self) -> float:
+        """Return the lowest counter among those that wait; where none does, that of the tenant that did last."""
+        return min(map(self.counter, self._waiting), default=self._left_at)
+
     def __contains__(self, request: RequestId) -> bool:
         return request in self._running or request in self._entries
 
@@ -103,13 +108,23 @@ class FairQueue:
         input_tokens: int,
         num_sequences: int = 1,
         adapter: EngineName | None = None,
+        lowest: float | None = None,
     ) -> None:
-        """Let a request wait; its prompt is charged when it starts."""
+        """Let a request wait; its prompt is charged when it starts.
+
+        Args:
+            request: Not here yet.
+            tenant: Whose it is.
+            input_tokens: Of its prompt, as well as is known.
+            num_sequences: That it takes in the engine.
+            adapter: What it is for; None for the bare base.
+            lowest: The lowest counter when it came; None where it came now.
+        """
         assert request not in self, f"request {request} entered twice"
         if not self._waiting:
             self._num_overtook = 0
         if tenant not in self._waiting:
-            lowest = min((self.counter(other) for other in self._waiting), default=self._left_at)
+            lowest = self.lowest() if lowest is None else lowest
             self._counters[tenant] = max(self.counter(tenant), lowest)
             self._waiting[tenant] = {}
         entry = _Entry(tenant, input_tokens, num_sequences, adapter)

@@ -10,7 +10,8 @@ Several gateways share a tenant's terms evenly: each has the whole divided by ho
 request through. What one does not use another can't.
 """
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from hotset.core.errors import RequestRateExceededError, TokenRateExceededError, TooManyRequestsError
@@ -18,46 +19,52 @@ from hotset.core.ids import KeyId, TenantId
 from hotset.core.terms import DEFAULT_TERMS, Terms
 
 _MINUTE_S = 60.0
+#: Less is nothing: what floats make of a wait that is over.
+_WAIT_MIN_S = 1e-6
 
 Holder = TypeVar("Holder", TenantId, KeyId)
 
 
 class Bucket:
-    """So much a minute."""
+    """So much a minute. It keeps one moment, when it is full again: what is missing now is what fills until then.
 
-    __slots__ = ("_at_s", "_level", "_per_s", "full")
+    Source: the virtual scheduling form of the generic cell rate algorithm, ITU-T I.371.
+    """
+
+    __slots__ = ("_full_at_s", "_unit_s", "full")
 
     def __init__(self, per_minute: float, now_s: float) -> None:
-        self._per_s = per_minute / _MINUTE_S
+        #: How long one takes to fill.
+        self._unit_s = _MINUTE_S / per_minute
         #: What it holds at most.
         self.full = max(1.0, per_minute)
-        self._level = self.full
-        self._at_s = now_s
+        self._full_at_s = now_s
 
     def change(self, per_minute: float, now_s: float) -> None:
         """Fill at another rate from now on; what was used stays used."""
         used = self.full - self.level(now_s)
-        self._per_s = per_minute / _MINUTE_S
+        self._unit_s = _MINUTE_S / per_minute
         self.full = max(1.0, per_minute)
-        self._level = self.full - used
+        self._full_at_s = now_s + used * self._unit_s
 
     def level(self, now_s: float) -> float:
         """Return what is left; below nothing where it is overdrawn."""
-        if now_s > self._at_s:
-            level = self._level + (now_s - self._at_s) * self._per_s
-            self._level = min(self.full, level)
-            self._at_s = now_s
-        return self._level
+        return self.full - self.full_in_s(now_s) / self._unit_s
+
+    def full_in_s(self, now_s: float) -> float:
+        """Return how long until nothing is missing, 0 for now."""
+        return max(0.0, self._full_at_s - now_s)
 
     def wait_s(self, amount: float, now_s: float) -> float:
         """Return how long until so much may be taken, 0 for now; more than it ever holds waits until it is full."""
-        missing = min(self.full, amount) - self.level(now_s)
-        return missing / self._per_s if missing > 0.0 else 0.0
+        wait_s = self._full_at_s - now_s
+        if amount < self.full:
+            wait_s -= (self.full - amount) * self._unit_s
+        return wait_s if wait_s > _WAIT_MIN_S else 0.0
 
     def take(self, amount: float, now_s: float) -> None:
         """Take so much, whether it is there or not; less than nothing gives it back."""
-        level = self.level(now_s) - amount
-        self._level = min(self.full, level)
+        self._full_at_s = max(now_s, self._full_at_s) + amount * self._unit_s
 
 
 class Allowance:
@@ -112,15 +119,12 @@ class Meter:
         """
         limits = self.limits
         for allowance in limits.allowances:
-            if allowance.in_flight_max is not None and allowance.num_in_flight >= allowance.in_flight_max:
+            in_flight_max = allowance.in_flight_max
+            if in_flight_max is not None and allowance.num_in_flight >= in_flight_max:
                 message = "You have as many requests in flight as you may."
                 raise TooManyRequestsError(message, retry_after_ms=limits.retry_after_ms)
-        if limits.requests:
-            wait_s = _longest_wait_s(limits.requests, 1.0, now_s)
-            if wait_s > 0.0:
-                raise RequestRateExceededError(retry_after_ms=_milliseconds(wait_s))
-            for bucket in limits.requests:
-                bucket.take(1.0, now_s)
+        if wait_s := _take(limits.requests, 1.0, now_s):
+            raise RequestRateExceededError(retry_after_ms=_milliseconds(wait_s))
         for allowance in limits.allowances:
             allowance.num_in_flight += 1
         self._has_entered = True
@@ -131,10 +135,12 @@ class Meter:
         Raises:
             TokenRateExceededError: they are not there yet.
         """
-        wait_s = _longest_wait_s(self.limits.tokens, num_tokens, now_s)
-        if wait_s > 0.0:
+        if self._charged:  # it is sent again, on another route
+            self.use(num_tokens, now_s)
+            return
+        if wait_s := _take(self.limits.tokens, num_tokens, now_s):
             raise TokenRateExceededError(retry_after_ms=_milliseconds(wait_s))
-        self.use(num_tokens, now_s)
+        self._charged = num_tokens
 
     def use(self, num_tokens: int, now_s: float) -> None:
         """Make what the request has taken so many tokens in all, up or down."""
@@ -215,13 +221,18 @@ def _changed(bucket: Bucket | None, per_minute: float | None, num_gateways: int,
     return bucket
 
 
-def _longest_wait_s(buckets: Iterable[Bucket], amount: float, now_s: float) -> float:
+def _take(buckets: Sequence[Bucket], amount: float, now_s: float) -> float:
+    """Take so much from each, or from none where it is not there; return how long until it is, 0 where it was taken."""
     longest_s = 0.0
     for bucket in buckets:
         wait_s = bucket.wait_s(amount, now_s)
-        longest_s = max(longest_s, wait_s)
+        if wait_s > longest_s:
+            longest_s = wait_s
+    if not longest_s:
+        for bucket in buckets:
+            bucket.take(amount, now_s)
     return longest_s
 
 
 def _milliseconds(seconds: float) -> int:
-    return max(1, -int(-seconds * 1000 // 1))
+    return max(1, math.ceil((seconds - _WAIT_MIN_S) * 1000))

@@ -63,7 +63,7 @@ class Asker:
         *,
         new_tokens: int,
         budget_ms: int | None = None,
-        on_accepted: Callable[[], None] = lambda: None,
+        on_accepted: Callable[[float], None] = lambda _: None,
         on_tokens: Callable[[int], None] = lambda _: None,
     ) -> Answer:
         """Ask for one answer and read it; return what was seen. Cancelled, it ends in the engine, too.
@@ -74,7 +74,7 @@ class Asker:
             prompt: Token ids.
             new_tokens: To generate.
             budget_ms: First-token budget.
-            on_accepted: Called when it has its place in the engine.
+            on_accepted: Called when it has its place in the engine, with the seconds until its version was in its slot.
             on_tokens: Called with each count of tokens that came.
         """
         request = RequestId(f"{tenant}-{next(self._numbers)}")
@@ -96,7 +96,7 @@ class Asker:
             answer.retry_after_ms = error.retry_after_ms if isinstance(error, AdmissionError) else None
             return answer
         answer.decided_s = self._since(answer, began_s)
-        on_accepted()
+        on_accepted(ticket.load_seconds)
         try:
             await self._read(ticket, answer, on_tokens)
         except asyncio.CancelledError:

@@ -5,31 +5,34 @@ takes seconds and no other work on the machine disturbs it. What the table leave
 is in no figure.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
 
 from hotset.bench.crowd import BlockTaken
-from hotset.bench.report import Column, Report, Row, Section
+from hotset.bench.report import Report, Row, Section
 from hotset.bench.rotation_report import build_report
 from hotset.bench.rounds import Block, Outcomes
-from hotset.bench.stats import percentile, spread
-from hotset.bench.traces import ARENA_FILE, read_arena
+from hotset.bench.sharing import (
+    FAIR,
+    FIRST_COME,
+    SHARING_COLUMNS,
+    loads_of,
+    measure,
+    read_trace,
+    sharing_notes,
+    sharing_row,
+)
+from hotset.bench.stats import percentile
 from hotset.bench.workers import LastUse
 from hotset.core.errors import ConfigError
-from hotset.core.ids import TenantId
 from hotset.planner.calibration import Calibration
-from hotset.planner.fairness_scenario import Arrival, FairnessShape, bound, overload, simulate_sharing, widest_gap
-from hotset.planner.one_worker import Served
+from hotset.planner.fairness_scenario import FairnessShape, overload, simulate_sharing
 from hotset.planner.rotation_scenario import RotationShape, simulate_rotation
 
 CONTROL, ROTATION, LRU = "control", "rotation", "rotation, plain LRU"
-FAIR, FIRST_COME = "Hotset", "first come, first served"
-#: How often the loud tenant asks for each time it asked in the trace.
-_LOUD = 100
 
 
 def read_calibration(path: Path | None) -> Calibration:
@@ -93,96 +96,30 @@ class FairnessSettings:
 
 
 def run_fairness(settings: FairnessSettings, say: Callable[[str], None] = lambda _: None) -> Report:
-    """Serve the trace of 27 tenants twice over, as it is and with one tenant a hundred times as loud.
+    """Serve the trace of 27 tenants many times over, with and without a loud tenant, with and without loads.
 
     Raises:
         ConfigError: the trace is missing or broken.
     """
-    loads, loud = sharing_loads(settings.traces_folder)
+    trace = read_trace(settings.traces_folder)
     sections: list[Section] = []
-    for name, arrivals in loads.items():
-        squeezed = overload(arrivals, settings.shape, settings.overload)
+    for load in loads_of(trace):
+        shape = replace(settings.shape, num_adapters=load.num_adapters)
+        arrivals = overload(load.arrivals, shape, settings.overload)
         rows: list[Row] = []
         for side in (FAIR, FIRST_COME):
-            served = simulate_sharing(settings.shape, squeezed, is_fair=side == FAIR)
-            rows.append(sharing_row(side, served, squeezed, settings.shape, loud))
-            say(f"{name}, {side}: {len(served):,} requests")
-        sections.append(Section(title=name, columns=SHARING_COLUMNS, rows=tuple(rows)))
+            served = simulate_sharing(shape, arrivals, is_fair=side == FAIR)
+            shared = measure(served, shape.sequences_max, trace.loud)
+            rows.append(sharing_row(side, {0: shared}))
+            say(f"{load.name}, {side}: {len(served):,} requests")
+        sections.append(Section(title=load.name, columns=SHARING_COLUMNS, rows=tuple(rows)))
     setting = {
         "engine": _words(settings.shape.calibration),
-        "worker": f"a slot for every adapter, {settings.shape.sequences_max} sequences",
+        "worker": f"a slot for every tenant, {settings.shape.sequences_max} sequences",
         "load": f"{settings.overload:g} times what the engine can do, until the last request has come",
     }
-    notes = (
-        "gap: the widest difference of two tenants' weighted tokens over any span in which both wait",
-        "bound: theorem 4.4 of arXiv 2401.00588",
-        f"quiet tenants: all but {loud}",
-    )
+    notes = sharing_notes(trace)
     return Report(bench="simulate-fairness", setting=setting, sections=tuple(sections), notes=notes)
-
-
-def sharing_loads(traces_folder: Path) -> tuple[dict[str, list[Arrival]], TenantId]:
-    """Return the trace of 27 tenants, as it is and with one tenant a hundred times as loud, and which one that is.
-
-    Raises:
-        ConfigError: the trace is missing or broken.
-    """
-    trace = [
-        Arrival(line.at_s, TenantId(f"tenant-{line.tenant}"), line.input_tokens, max(1, line.output_tokens))
-        for line in read_arena(traces_folder / ARENA_FILE)
-    ]
-    loud = _middle_tenant(trace)
-    return {"27 tenants": trace, f"{loud} a hundred times": _louder(trace, loud)}, loud
-
-
-SHARING_COLUMNS = (
-    Column(key="gap", heading="widest gap", unit="weighted tokens"),
-    Column(key="bound", heading="bound", unit="weighted tokens"),
-    Column(key="p50", heading="quiet tenants' first token p50", unit="s", digits=1),
-    Column(key="p95", heading="quiet tenants' first token p95", unit="s", digits=1),
-    Column(key="answered", heading="quiet tenants' requests", unit="% begun", digits=1),
-    Column(key="worst", heading="least served quiet tenant", unit="% begun", digits=1),
-    Column(key="requests", heading="requests", unit="all"),
-)
-
-
-def sharing_row(
-    side: str, served: Sequence[Served], arrivals: Sequence[Arrival], shape: FairnessShape, loud: TenantId
-) -> Row:
-    """Return what the tenants of one side got: gap and bound, and what the quiet ones saw."""
-    end_s = max(each.asked_at_s for each in served)
-    quiet = [each for each in served if each.tenant != loud]
-    # One that has not begun by the end has waited at least until then.
-    waits = [end_s - each.asked_at_s if (wait := each.first_token_s) is None else wait for each in quiet]
-    figures = {
-        "gap": widest_gap(served, end_s),
-        "bound": bound(shape, arrivals),
-        "p50": percentile(waits, 50),
-        "p95": percentile(waits, 95),
-        "answered": _begun(quiet),
-        "worst": min(_begun([s for s in quiet if s.tenant == tenant]) for tenant in {s.tenant for s in quiet}),
-        "requests": float(len(served)),
-    }
-    return Row(side=side, figures={key: spread([value]) for key, value in figures.items()})
-
-
-def _begun(served: Sequence[Served]) -> float:
-    return 100 * sum(each.first_token_at_s is not None for each in served) / len(served)
-
-
-def _middle_tenant(trace: Iterable[Arrival]) -> TenantId:
-    """Return the tenant of the middle number of requests."""
-    counts = Counter(arrival.tenant for arrival in trace)
-    return sorted(counts, key=lambda tenant: (counts[tenant], tenant))[len(counts) // 2]
-
-
-def _louder(trace: Sequence[Arrival], loud: TenantId) -> list[Arrival]:
-    """Return the trace with one tenant's requests a hundredfold, spread evenly over the whole of it."""
-    own = [arrival for arrival in trace if arrival.tenant == loud]
-    began_s, lasts_s = trace[0].at_s, trace[-1].at_s - trace[0].at_s
-    count = len(own) * _LOUD
-    many = [replace(own[index % len(own)], at_s=began_s + lasts_s * index / count) for index in range(count)]
-    return sorted([*many, *(arrival for arrival in trace if arrival.tenant != loud)], key=lambda each: each.at_s)
 
 
 def _words(calibration: Calibration) -> str:

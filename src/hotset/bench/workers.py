@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import math
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -73,10 +73,10 @@ class LastUse:
         """Drop every version that is not among these."""
         self._asked_at_s = {name: at_s for name, at_s in self._asked_at_s.items() if name in kept}
 
-    def log_seconds(self, name: EngineName, now_s: float) -> float:
-        """Return the logarithm of the time since the last request."""
-        asked_at_s = self._asked_at_s.get(name)
-        return math.inf if asked_at_s is None else math.log(max(now_s - asked_at_s, 1e-6))
+    def log_seconds_of(self, names: Sequence[EngineName], now_s: float) -> list[float]:
+        """Return the logarithm of the time since the last request for each."""
+        ages_s = (now_s - self._asked_at_s.get(name, -math.inf) for name in names)
+        return [math.log(max(age_s, 1e-6)) for age_s in ages_s]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ class Ticket(Protocol):
     """
 
     lane: Lane
-    #: Seconds from acceptance to dispatch; 0 where the slot was ready.
+    #: Seconds until its version was in its slot; 0 where it was there.
     load_seconds: float
 
     async def events(self) -> list[EngineEvent]:

@@ -23,43 +23,65 @@ class Arrived:
     budget_s: float | None = None
 
 
+@dataclass(slots=True)
+class _Wait:
+    arrived: Arrived
+    #: The lowest counter of the fair queue when it came.
+    lowest: float
+    #: Since when its version is in its slot, monotonic seconds; None while it is in none.
+    hot_at_s: float | None = None
+
+
 class Arrivals:
     """The waiting list of one worker, for a slot or for a place alike."""
 
     def __init__(self, waiting_max: int) -> None:
         """Start empty; of one tenant never more wait than are left for others, so at most half of `waiting_max`."""
         self._waiting_max = waiting_max
-        self._arrived: dict[RequestId, Arrived] = {}
+        self._waits: dict[RequestId, _Wait] = {}
         #: How many these are by tenant; none is kept with 0.
         self._num_by_tenant: Counter[TenantId] = Counter()
 
     def __getitem__(self, request: RequestId) -> Arrived:
-        return self._arrived[request]
+        return self._waits[request].arrived
 
     def __contains__(self, request: RequestId) -> bool:
-        return request in self._arrived
+        return request in self._waits
 
     def __iter__(self) -> Iterator[Arrived]:
-        return iter(list(self._arrived.values()))
+        return iter([wait.arrived for wait in self._waits.values()])
 
     def is_full(self, tenant: TenantId) -> bool:
         """Whether a tenant may let no more requests wait, so that one that floods leaves as much to the others."""
-        return self._num_by_tenant[tenant] >= self._waiting_max - len(self._arrived)
+        return self._num_by_tenant[tenant] >= self._waiting_max - len(self._waits)
 
-    def add(self, arrived: Arrived) -> None:
-        """Let a request wait."""
-        self._arrived[arrived.request] = arrived
+    def add(self, arrived: Arrived, lowest: float) -> None:
+        """Let a request wait; `lowest` is the lowest counter of the fair queue now."""
+        self._waits[arrived.request] = _Wait(arrived, lowest)
         self._num_by_tenant[arrived.tenant] += 1
 
-    def let_go(self, request: RequestId) -> None:
-        """Count a request among those that wait no more; unknown ones are ignored."""
-        arrived = self._arrived.pop(request, None)
-        if arrived is not None:
-            self._num_by_tenant[arrived.tenant] -= 1
-            if not self._num_by_tenant[arrived.tenant]:
-                del self._num_by_tenant[arrived.tenant]
+    def has_slot(self, request: RequestId, now_s: float) -> float:
+        """Let a request wait for a place alone from now on; return the lowest counter when it came."""
+        wait = self._waits[request]
+        wait.hot_at_s = now_s
+        return wait.lowest
+
+    def let_go(self, request: RequestId) -> float | None:
+        """Count a request among those that wait no more; unknown ones are ignored.
+
+        Returns:
+            Since when its version is in its slot, monotonic seconds; None where it is in none.
+        """
+        wait = self._waits.pop(request, None)
+        if wait is None:
+            return None
+        tenant = wait.arrived.tenant
+        self._num_by_tenant[tenant] -= 1
+        if not self._num_by_tenant[tenant]:
+            del self._num_by_tenant[tenant]
+        return wait.hot_at_s
 
     def check(self) -> None:
         """Assert that the counts are right."""
-        counts = Counter(each.tenant for each in self._arrived.values())
+        counts = Counter(wait.arrived.tenant for wait in self._waits.values())
         assert self._num_by_tenant == counts, f"{self._num_by_tenant} arrived, in truth {counts}"

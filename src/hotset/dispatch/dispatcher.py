@@ -139,7 +139,7 @@ class Dispatcher:
             brought = self.residency.carry_out(replace(requested, is_forerunner=True), decision, now_s)
             is_refused = any(isinstance(effect, Refuse) and effect.request == request for effect in brought)
             return brought if is_refused else [*brought, refused]
-        self._arrivals.add(arrived)
+        self._arrivals.add(arrived, self.queue.lowest())
         if name is None or not decision.may_wait:
             return self.residency.carry_out(requested, decision, now_s)
         return self._finder.want(request, name, tenant, now_s)
@@ -215,6 +215,7 @@ class Dispatcher:
                         input_tokens=arrived.input_tokens,
                         num_sequences=arrived.num_sequences,
                         adapter=arrived.name,
+                        lowest=self._arrivals.has_slot(request, now_s),
                     )
                 case Refuse(request):
                     self._arrivals.let_go(request)
@@ -228,11 +229,10 @@ class Dispatcher:
                     rest.append(effect)
                 case _:
                     rest.append(effect)
-        started = self.queue.start()
-        for request in started:
-            self._arrivals.let_go(request)
+        for request in self.queue.start():
             self.outlook.dispatched(request, now_s)
-        return [*rest, *map(Dispatch, started)]
+            rest.append(Dispatch(request, self._arrivals.let_go(request)))
+        return rest
 
 
 def _milliseconds(seconds: float) -> int:

@@ -4,12 +4,15 @@ Source: OpenAI API guide on rate limits: limit and remaining are whole numbers, 
 ``1.5s`` or ``20ms`` until the limit is whole again.
 """
 
+import math
 from collections.abc import Sequence
 
 from hotset.admission.rate_limits import Bucket, Meter
 from hotset.gateway.outlet import HeaderList
 
 _REQUESTS = (b"x-ratelimit-limit-requests", b"x-ratelimit-remaining-requests", b"x-ratelimit-reset-requests")
+#: Of tokens or seconds: what floats make of a whole number.
+_NOTHING = 1e-6
 _TOKENS = (b"x-ratelimit-limit-tokens", b"x-ratelimit-remaining-tokens", b"x-ratelimit-reset-tokens")
 
 
@@ -30,16 +33,18 @@ def rate_headers(meter: Meter, now_s: float) -> HeaderList:
 def _add(headers: HeaderList, names: tuple[bytes, bytes, bytes], buckets: Sequence[Bucket], now_s: float) -> None:
     if not buckets:
         return
-    bucket = buckets[0] if len(buckets) == 1 else min(buckets, key=lambda each: each.level(now_s))
-    level = bucket.level(now_s)
+    bucket, level = buckets[0], buckets[0].level(now_s)
+    for other in buckets[1:]:
+        if (others := other.level(now_s)) < level:
+            bucket, level = other, others
     headers.append((names[0], b"%d" % bucket.full))
-    headers.append((names[1], b"%d" % level if level > 0 else b"0"))
-    headers.append((names[2], duration(bucket.wait_s(bucket.full, now_s))))
+    headers.append((names[1], b"%d" % (level + _NOTHING) if level > 0 else b"0"))
+    headers.append((names[2], duration(bucket.full_in_s(now_s))))
 
 
 def duration(seconds: float) -> bytes:
     """Return a duration as such clients read it, rounded up to whole milliseconds."""
-    ms = -int(-seconds * 1000 // 1)
+    ms = math.ceil((seconds - _NOTHING) * 1000)
     if ms < 1000:
         return b"%dms" % ms
     minutes, ms = divmod(ms, 60_000)

@@ -13,8 +13,8 @@ from hotset.sim.world import Timer
 class LifeOwner(Protocol):
     """The agent of a life: hears what becomes of requests."""
 
-    def accepted(self, request: RequestId, lane: Lane) -> None:
-        """It goes to the engine."""
+    def accepted(self, request: RequestId, lane: Lane, queue_s: float) -> None:
+        """It goes to the engine; so long it waited for that after its version was in its slot."""
         ...
 
     def refused(self, request: RequestId, code: str, retry_after_ms: int | None) -> None:

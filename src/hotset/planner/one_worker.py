@@ -27,9 +27,13 @@ class Served:
 
     request: RequestId
     tenant: TenantId
+    #: Of its prompt, and that it asks for.
     input_tokens: int
+    output_tokens: int
     asked_at_s: float
-    #: When it got its place in the engine.
+    #: When its version was in its slot; None where it got no place in the engine.
+    hot_at_s: float | None = None
+    #: When it got that.
     dispatched_at_s: float | None = None
     first_token_at_s: float | None = None
     ended_at_s: float | None = None
@@ -107,7 +111,7 @@ class OneWorker:
     ) -> Served:
         """Let a tenant ask for a version, or for the bare base (None)."""
         request = RequestId(f"{tenant}-{len(self.served)}")
-        served = Served(request, tenant, input_tokens, self.world.now_s)
+        served = Served(request, tenant, input_tokens, output_tokens, self.world.now_s)
         self.served.append(served)
         self._open[request] = served, on_end
         route = Route(BASE) if record is None else record.route
@@ -130,9 +134,10 @@ class OneWorker:
 
     # --- what becomes of requests ----------------------------------------------------------------------
 
-    def accepted(self, request: RequestId, lane: Lane) -> None:
+    def accepted(self, request: RequestId, lane: Lane, queue_s: float) -> None:
         """It goes to the engine."""
-        self._open[request][0].dispatched_at_s = self.world.now_s
+        served, _ = self._open[request]
+        served.hot_at_s, served.dispatched_at_s = self.world.now_s - queue_s, self.world.now_s
 
     def refused(self, request: RequestId, code: str, retry_after_ms: int | None) -> None:
         """It holds nothing any more."""

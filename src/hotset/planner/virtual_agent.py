@@ -139,7 +139,7 @@ class VirtualAgent:
 
     # --- what becomes of requests ----------------------------------------------------------------------
 
-    def accepted(self, request: RequestId, lane: Lane) -> None:
+    def accepted(self, request: RequestId, lane: Lane, queue_s: float) -> None:
         """Tell the gateway that it goes to the engine."""
         self._tell(request, Accepted(request, lane))
 

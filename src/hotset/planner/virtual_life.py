@@ -202,8 +202,8 @@ class VirtualLife:
 
     def _take(self, effect: Effect) -> None:
         match effect:
-            case Dispatch(request):
-                self._start(request)
+            case Dispatch(request, hot_at_s):
+                self._start(request, hot_at_s)
             case Refuse(request, code, _, retry_after_ms):
                 if request in self._requests:
                     self._forget(request)
@@ -216,13 +216,14 @@ class VirtualLife:
                 self._world.log.note(f"{self._subject}: {effect}")
                 self._effects.put(effect)
 
-    def _start(self, request: RequestId) -> None:
+    def _start(self, request: RequestId, hot_at_s: float | None) -> None:
         entry = self._requests[request]
         assert entry.timer is not None, f"I8: {request} is dispatched twice"
         entry.stop_waiting()
         generate = entry.work.generate
         assert generate.sampling.max_tokens is not None, "a simulated answer has a length"
-        self._owner.accepted(request, entry.lane)
+        queue_s = 0.0 if hot_at_s is None else self._clock.monotonic_s() - hot_at_s
+        self._owner.accepted(request, entry.lane, queue_s)
         self.engine.generate(request, generate.engine_name, entry.input_tokens, generate.sampling.max_tokens)
 
     def _give_up(self, request: RequestId) -> None:

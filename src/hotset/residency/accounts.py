@@ -95,6 +95,11 @@ class Accounts:
         """Return the slots that a tenant is owed."""
         return self._shares.get(tenant, self._default).reserve
 
+    def borrowed(self, kept: Mapping[TenantId, int]) -> dict[TenantId | None, int]:
+        """Return by how many slots more than it is owed each tenant keeps; below 0 where it is owed more."""
+        shares, default = self._shares, self._default
+        return {tenant: count - shares.get(tenant, default).reserve for tenant, count in kept.items()}
+
     @property
     def num_reserved(self) -> int:
         """Slots owed to all tenants together; never above the usable ones."""

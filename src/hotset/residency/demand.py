@@ -5,9 +5,8 @@ many seconds after the first of all is needed in as many, and one with nothing w
 before all that waits has had its turn.
 """
 
-import math
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
+from math import exp, log
 from typing import NamedTuple
 
 from hotset.core.ids import EngineName, RequestId
@@ -73,17 +72,25 @@ class Demand:
 
     def log_seconds(self, name: EngineName, now_s: float) -> float:
         """Return the expected natural logarithm of the seconds until a version is needed; inf if never asked."""
-        return self.reader()(name, now_s)
+        return self.log_seconds_of((name,), now_s)[0]
 
     def reader(self) -> Callable[[EngineName, float], float]:
-        """Return what `log_seconds` is as long as nothing changes: the guess itself where nothing waits."""
-        if not self._places:
-            return self._reuse.log_seconds
-        return partial(self._in_turn, next(iter(self._places.values())))
+        """Return what is `log_seconds` for one version after another, as long as nothing changes."""
+        return self.log_seconds
 
-    def _in_turn(self, oldest: _Place, name: EngineName, now_s: float) -> float:
-        if (waiting := self._waiting.get(name)) is None:
-            guess_s = math.exp(self._reuse.log_seconds(name, now_s))
-            return math.log(max(_TURN_S, now_s - oldest.since_s + guess_s))
-        first = next(iter(waiting.values()))
-        return math.log(max(first.since_s - oldest.since_s, (first.number - oldest.number + 1) * _TURN_S))
+    def log_seconds_of(self, names: Sequence[EngineName], now_s: float) -> list[float]:
+        """Return the same of several versions; the guesses themselves where nothing waits."""
+        if not self._places:
+            return self._reuse.log_seconds_of(names, now_s)
+        oldest, waiting = next(iter(self._places.values())), self._waiting
+        queue_s = now_s - oldest.since_s
+        guesses = iter(self._reuse.log_seconds_of([name for name in names if name not in waiting], now_s))
+        logs: list[float] = []
+        for name in names:
+            if (places := waiting.get(name)) is None:
+                logs.append(log(max(_TURN_S, queue_s + exp(next(guesses)))))
+            else:
+                first = next(iter(places.values()))
+                turn_s = (first.number - oldest.number + 1) * _TURN_S
+                logs.append(log(max(turn_s, first.since_s - oldest.since_s)))
+        return logs

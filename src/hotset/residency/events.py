@@ -128,6 +128,8 @@ class Dispatch:
     """Send the request to the engine now; its version is in a slot and stays there until `Released`."""
 
     request: RequestId
+    #: Since when that is so, monotonic seconds, where it then waited for a place; None is now.
+    hot_at_s: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

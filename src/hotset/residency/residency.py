@@ -162,9 +162,11 @@ class Residency:
         """Return the slot that is taken of several."""
         if len(slots) == 1:
             return slots[0]
-        log_seconds = self.demand.reader()
-        worths = [(slot.log_load_s - log_seconds(slot.name or _NOTHING, now_s), slot.name or "") for slot in slots]
-        return slots[worths.index(min(worths))]
+        names = [slot.name or _NOTHING for slot in slots]
+        logs = self.demand.log_seconds_of(names, now_s)
+        worths = [slot.log_load_s - log_seconds for slot, log_seconds in zip(slots, logs, strict=True)]
+        _, _, least = min(zip(worths, names, range(len(slots)), strict=True))
+        return slots[least]
 
     def decide(self, requested: Requested, now_s: float) -> Decision:
         """Return what would be done for a request now; changes nothing."""

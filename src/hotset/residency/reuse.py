@@ -9,6 +9,7 @@ ServeGen found them (arXiv 2505.09999), knowing the true law wins little more.
 
 import math
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import frexp
 from typing import Protocol
@@ -84,8 +85,8 @@ class ReuseModel(Protocol):
         """Drop every version that is not among these."""
         ...
 
-    def log_seconds(self, name: EngineName, now_s: float) -> float:
-        """Return the expected natural logarithm of the seconds until a version is asked for again."""
+    def log_seconds_of(self, names: Sequence[EngineName], now_s: float) -> list[float]:
+        """Return the expected natural logarithm of the seconds until each version is asked for again."""
         ...
 
 
@@ -118,16 +119,25 @@ class Reuse:
 
         A version never asked for is infinitely far.
         """
-        use = self._uses.get(name)
-        if use is None:
-            return math.inf
-        age_s = now_s - use.asked_at_s
-        # `_bin`, in line: this is read for every slot.
-        index = min(_NUM_BINS - 1, frexp(age_s / _SHORTEST_S)[1] - 1) if age_s > _SHORTEST_S else 0
-        own, everybody = use.gaps, self._all
-        shared = own.last * _PRIOR_WEIGHT / everybody.sums[0]
-        weight = own.sums[index] + shared * everybody.sums[index]
-        return (own.log_sums[index] + shared * everybody.log_sums[index]) / weight + age_s * _TIE_BREAK_PER_S
+        return self.log_seconds_of((name,), now_s)[0]
+
+    def log_seconds_of(self, names: Sequence[EngineName], now_s: float) -> list[float]:
+        """Return the same of several versions."""
+        sums, log_sums, logs = self._all.sums, self._all.log_sums, list[float]()
+        total = sums[0]
+        for name in names:
+            if (use := self._uses.get(name)) is None:
+                logs.append(math.inf)
+                continue
+            age_s, own = now_s - use.asked_at_s, use.gaps
+            index = 0
+            if age_s > _SHORTEST_S:  # `_bin`, in line: this is read for every slot
+                index = frexp(age_s / _SHORTEST_S)[1] - 1
+                index = index if index < _NUM_BINS else _NUM_BINS - 1
+            shared = own.last * _PRIOR_WEIGHT / total
+            weight = own.sums[index] + shared * sums[index]
+            logs.append((own.log_sums[index] + shared * log_sums[index]) / weight + age_s * _TIE_BREAK_PER_S)
+        return logs
 
 
 def _bin(gap_s: float) -> int:

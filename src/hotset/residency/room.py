@@ -1,6 +1,6 @@
 """Which slots a tenant's version may take: the rules of reserve, limit and lending, and nothing else. Pure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 
 from hotset.core.ids import TenantId
 from hotset.residency.accounts import Accounts
@@ -29,24 +29,19 @@ def find_room(state: State, accounts: Accounts, tenant: TenantId, *, is_impatien
     is_owed, may_take = num_held < share.reserve, num_held < share.limit
     if free := _free(state, tenant if not may_take else None):
         return free
-
-    def excess(account: TenantId | None) -> int:
-        return 0 if account is None else state.kept.get(account, 0) - accounts.reserve(account)
-
     idle = [slot for slot in state.slots if slot.state is _HOT and not slot.num_leases]
     own = [slot for slot in idle if slot.account == tenant]
     busy = _own_and_busy(state.slots, tenant) if is_impatient else ()
+    if not may_take:
+        return own or busy
+    borrowed = accounts.borrowed(state.kept)
+    own_borrowed = borrowed.pop(tenant, 0) - num_lent
     if is_owed:
         # A lent slot, though it runs, before one of its own: else a busy borrower would keep what is owed for ever.
-        lent = [slot for slot in idle if slot.account != tenant and excess(slot.account) > 0]
-        return lent or _lent_and_busy(state.slots, tenant, excess) or own or busy
-    if may_take:
-        # Among borrowers slots go from those that borrow more to those that borrow less. A second one may be anybody's:
-        # who borrows one alone would load anew whenever it asks for another version, while others' rest.
-        borrowed = excess(tenant) - num_lent
-        least = borrowed if borrowed > 1 else 0
-        own += [slot for slot in idle if slot.account != tenant and excess(slot.account) > least]
-    return own or busy
+        return _lent(idle, borrowed, 0) or _lent_and_busy(state.slots, borrowed) or own or busy
+    # Among borrowers slots go from those that borrow more to those that borrow less. A second one may be anybody's:
+    # who borrows one alone would load anew whenever it asks for another version, while others' rest.
+    return [*own, *_lent(idle, borrowed, own_borrowed if own_borrowed > 1 else 0)] or busy
 
 
 def _free(state: State, charged_to: TenantId | None) -> Sequence[Slot]:
@@ -60,15 +55,18 @@ def _free(state: State, charged_to: TenantId | None) -> Sequence[Slot]:
     return ()
 
 
-def _lent_and_busy(slots: Sequence[Slot], tenant: TenantId, excess: Callable[[TenantId | None], int]) -> Sequence[Slot]:
+def _lent(slots: Sequence[Slot], borrowed: Mapping[TenantId | None, int], least: int) -> Sequence[Slot]:
+    """Return the slots of those that borrow more than so many."""
+    return [slot for slot in slots if borrowed.get(slot.account, 0) > least]
+
+
+def _lent_and_busy(slots: Sequence[Slot], borrowed: Mapping[TenantId | None, int]) -> Sequence[Slot]:
     """Return the slot that is back soonest: one that closes already, else the least leased of who borrows most."""
     for slot in slots:
         if slot.state is SlotState.CLOSING and slot.successor is None:
             return (slot,)
-    lent = [
-        slot for slot in slots if slot.state is SlotState.HOT and slot.account != tenant and excess(slot.account) > 0
-    ]
-    return sorted(lent, key=lambda slot: (-excess(slot.account), slot.num_leases, slot.index))[:1]
+    lent = _lent([slot for slot in slots if slot.state is _HOT], borrowed, 0)
+    return sorted(lent, key=lambda slot: (-borrowed[slot.account], slot.num_leases, slot.index))[:1]
 
 
 def _own_and_busy(slots: Sequence[Slot], tenant: TenantId) -> Sequence[Slot]:

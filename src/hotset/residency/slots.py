@@ -149,7 +149,7 @@ class State:
 
     def is_leaving(self, name: EngineName) -> bool:
         """Whether the version is on its way out of a slot: the engine can't hold it twice, it has to be out first."""
-        return name in [slot.name for slot in self.slots if slot.state in _LEAVING]
+        return bool([slot for slot in self.slots if slot.name == name and slot.state in _LEAVING])
 
 
 def _count(counts: dict[TenantId, int], tenant: TenantId | None, number: int) -> None:

@@ -155,7 +155,7 @@ class EngineLife:
             if not dispatched.done():
                 async with asyncio.timeout(min(self._settings.load_timeout_s, patience_s)):
                     await dispatched
-            dispatched.result()
+            hot_at_s = dispatched.result()
         except TimeoutError as error:
             missed = self._missed(work, name, lane)
             self._tell(Released(request))
@@ -166,11 +166,10 @@ class EngineLife:
         finally:
             self._turns.end(request)
             self.observer.settled(request)
-        waited_s = self._clock.monotonic_s() - began_s
         if self.num_running() <= 1:
             self._progress.made()
         stream = self.engine.generate(work.generate)
-        ticket = LeaseTicket(stream, request, self, lane=lane, load_seconds=waited_s)
+        ticket = LeaseTicket(stream, request, self, lane=lane, load_seconds=max(0.0, hot_at_s - began_s))
         self._running.add(request, ticket)
         return ticket
 
@@ -285,8 +284,8 @@ class EngineLife:
 
     def _take(self, effect: Effect) -> None:
         match effect:
-            case Dispatch(request):
-                self._turns.settle(request, None)
+            case Dispatch(request, hot_at_s):
+                self._turns.settle(request, self._clock.monotonic_s() if hot_at_s is None else hot_at_s)
             case Refuse():
                 self._turns.settle(effect.request, error_of(effect))
             case Cut(request):

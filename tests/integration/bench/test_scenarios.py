@@ -5,8 +5,12 @@ from pathlib import Path
 
 from hotset.bench import cliff, fairness, storm
 from hotset.bench.crowd import Habits
+from hotset.bench.sharing import Load
+from hotset.bench.stats import Spread
 from hotset.bench.traces import ARENA_FILE
 from hotset.bench.workers import EngineChoice
+from hotset.core.ids import TenantId
+from hotset.planner.fairness_scenario import Arrival
 
 
 def test_a_run_in_virtual_time_shows_the_cliff_and_who_is_spared_it() -> None:
@@ -37,8 +41,9 @@ def test_tenants_who_all_want_more_than_there_is_are_served_alike_in_virtual_tim
     lines = [f"{number * 0.1:.1f},{number % 3 if number % 4 else 0},10,20\n" for number in range(200)]
     with gzip.open(tmp_path / ARENA_FILE, "wt") as file:
         file.writelines(["arrival_s,tenant,input_tokens,output_tokens\n", *lines])
-    settings = fairness.Settings(engine=EngineChoice(), traces_folder=tmp_path, minutes=0.5, sequences_max=2)
-    section = fairness.run(settings).sections[0]
+    settings = fairness.Settings(engine=EngineChoice(), traces_folder=tmp_path, minutes=0.5, rounds=2, sequences_max=2)
+    report = fairness.run(settings)
+    section, loading = report.sections[0], report.sections[2]
     fair, first_come = (row.figures["gap"] for row in section.rows)
     bound = section.rows[0].figures["bound"]
     assert fair is not None
@@ -46,3 +51,16 @@ def test_tenants_who_all_want_more_than_there_is_are_served_alike_in_virtual_tim
     assert bound is not None
     assert fair.median <= bound.median
     assert fair.median < first_come.median
+    assert fair.rounds == 2
+    assert section.rows[0].figures["loaded"] == Spread(median=0.0, low=0.0, high=0.0, rounds=2)
+    waited = loading.rows[0].figures["loaded"]
+    assert waited is not None
+    assert waited.median > 0.0
+
+
+def test_pieces_of_a_load_follow_each_other_and_begin_anew_at_its_end() -> None:
+    arrivals = [Arrival(5.0 + number, TenantId("acme"), 1, 10) for number in range(5)]
+    load = Load("load", arrivals, 1)
+    # 50 tokens in 4 s, at 6.25 a second: twice as slow, each second one in 2 s.
+    assert [each.at_s for each in fairness.piece(load, 6.25, 0, 5.0)] == [0.0, 2.0, 4.0]
+    assert [each.at_s for each in fairness.piece(load, 6.25, 1, 5.0)] == [1.0, 3.0, 3.0]

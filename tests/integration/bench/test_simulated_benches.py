@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from hotset.bench import simulated
+from hotset.bench.traces import ARENA_FILE
 from hotset.core.errors import ConfigError
 from hotset.planner.calibration import Calibration
 from hotset.planner.rotation_scenario import RotationShape
@@ -22,14 +23,15 @@ def test_the_rotation_report_has_the_three_kinds_and_a_bound() -> None:
 def test_the_fairness_report_puts_two_queues_side_by_side_with_and_without_a_loud_tenant(tmp_path: Path) -> None:
     lines = ["arrival_s,tenant,input_tokens,output_tokens"]
     lines += [f"{0.5 * index},{index % 3},12,4" for index in range(60)]
-    (tmp_path / simulated.ARENA_FILE).write_bytes(gzip.compress(("\n".join(lines) + "\n").encode()))
+    (tmp_path / ARENA_FILE).write_bytes(gzip.compress(("\n".join(lines) + "\n").encode()))
     report = simulated.run_fairness(simulated.FairnessSettings(traces_folder=tmp_path))
-    assert [section.title for section in report.sections] == ["27 tenants", "tenant-1 a hundred times"]
+    asked = ("3 tenants", "tenant-1 a hundred times")
+    slots = ("all adapters in slots", "two adapters and one slot each")
+    assert [section.title for section in report.sections] == [f"{load}, {words}" for words in slots for load in asked]
     for section in report.sections:
         fair = section.rows[0].figures
-        assert fair["gap"] is not None
-        assert fair["bound"] is not None
-        assert fair["gap"].median <= fair["bound"].median
+        assert fair["nearest"] is not None
+        assert 0 < fair["nearest"].median <= 100
 
 
 def test_a_calibration_is_read_from_a_file(tmp_path: Path) -> None:

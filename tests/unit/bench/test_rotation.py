@@ -74,7 +74,7 @@ def test_lru_guesses_by_last_use_alone() -> None:
     for at_s in (1.0, 2.0, 3.0):
         guess.asked(a, at_s)
     guess.asked(b, 4.0)
-    assert guess.log_seconds(a, 10.0) > guess.log_seconds(b, 10.0)
-    assert guess.log_seconds(EngineName("c"), 10.0) == math.inf
+    of_a, of_b, of_unasked = guess.log_seconds_of([a, b, EngineName("c")], 10.0)
+    assert of_b < of_a < of_unasked == math.inf
     guess.forget(frozenset({b}))
-    assert guess.log_seconds(a, 10.0) == math.inf
+    assert guess.log_seconds_of([a], 10.0) == [math.inf]

@@ -1,6 +1,7 @@
 """What waits is needed in its turn; of the rest there is a guess, and nothing comes before what waits."""
 
 import math
+from collections.abc import Sequence
 
 import pytest
 
@@ -26,8 +27,8 @@ class AsLongAgain:
     def forget(self, kept: frozenset[EngineName]) -> None:
         self._asked_at_s = {name: at_s for name, at_s in self._asked_at_s.items() if name in kept}
 
-    def log_seconds(self, name: EngineName, now_s: float) -> float:
-        return math.log(now_s - self._asked_at_s[name]) if name in self._asked_at_s else math.inf
+    def log_seconds_of(self, names: Sequence[EngineName], now_s: float) -> list[float]:
+        return [math.log(now_s - self._asked_at_s.get(name, -math.inf)) for name in names]
 
 
 def demand_of(*names: EngineName) -> Demand:

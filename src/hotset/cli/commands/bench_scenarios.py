@@ -123,7 +123,10 @@ def bench_fairness(
     engine: Engine = "fake",
     profile: Profile = "plain",
     real_time: RealTime = False,
-    minutes: Annotated[float, typer.Option(min=0.1, help="Minutes of each load, at most.")] = 5.0,
+    rounds: Rounds = 5,
+    minutes: Annotated[
+        float, typer.Option(min=0.1, help="Minutes of each load on each side, all rounds together.")
+    ] = 5.0,
     overload: Annotated[float, typer.Option(min=0.1, help="Load, in times what the engine can do.")] = 2.0,
     json: Json = False,
 ) -> None:
@@ -131,6 +134,7 @@ def bench_fairness(
     settings = fairness.Settings(
         engine=_choice(engine, base, profile, real_time=real_time),
         traces_folder=traces_dir,
+        rounds=rounds,
         minutes=minutes,
         overload=overload,
     )

@@ -26,8 +26,11 @@ from hotset.core.messages import (
 from hotset.engines.fake.engine import FakeSettings
 from hotset.engines.fake.inline import InlineEngine
 from hotset.engines.fake.profiles import ProfileName
+from hotset.engines.fake.server.launch import served_settings
+from hotset.engines.fake.server.options import ServerOptions
 from hotset.engines.hosted import HostedEngine
 from hotset.engines.port import Engine
+from hotset.engines.served.engine import ServedEngine
 from hotset.engines.wire import EngineSpec
 from hotset.registry.verify import VerifyPolicy, verify
 from hotset.storage.folder import open_artifact
@@ -35,7 +38,7 @@ from tests.support.adapters import make_adapter, tiny_base_shape, tiny_base_vers
 from tests.support.bases import make_tiny_base
 
 A, B, C = (EngineName("hs-" + letter * 32) for letter in "abc")
-Kind = Literal["instant", "instant_stepwise", "embedded", "fake", "fake_inline"]
+Kind = Literal["instant", "instant_stepwise", "embedded", "fake", "fake_inline", "fake_served"]
 #: Kind and, for the fake engine, profile.
 KINDS: tuple[tuple[Kind, ProfileName], ...] = (
     ("instant", "plain"),
@@ -45,6 +48,8 @@ KINDS: tuple[tuple[Kind, ProfileName], ...] = (
     ("fake", "vllm"),
     ("fake", "sglang"),
     ("fake_inline", "plain"),
+    ("fake_served", "vllm"),
+    ("fake_served", "sglang"),
 )
 
 
@@ -77,6 +82,8 @@ class World:
         if self.kind == "fake_inline":
             settings = FakeSettings(base=self.base, profile=self.profile, speed=50.0, num_slots=2, rank_max=16)
             return InlineEngine(settings, SystemClock())
+        if self.kind == "fake_served":
+            return ServedEngine(served_settings(self._server_options()))
         spec = EngineSpec(
             kind=self.kind,
             base=self.base,
@@ -90,6 +97,11 @@ class World:
             speed=50.0,
         )
         return HostedEngine(spec, start_timeout_s=90)
+
+    def _server_options(self) -> ServerOptions:
+        habits = "sglang" if self.profile == "sglang" else "vllm"
+        max_loras = 3 if habits == "sglang" else 2
+        return ServerOptions(habits=habits, base=self.base.digest, max_loras=max_loras, speed=50.0)
 
 
 class Served:
@@ -324,7 +336,7 @@ def test_a_killed_engine_fails_what_runs_and_says_so(world: World) -> None:
     run_alone(world, scenario)
 
 
-@pytest.mark.parametrize("kind", ["embedded", "fake", "fake_inline"])
+@pytest.mark.parametrize("kind", ["embedded", "fake", "fake_inline", "fake_served"])
 def test_an_engine_that_reads_files_loads_only_the_bytes_it_was_promised(tmp_path: Path, kind: Kind) -> None:
     """I6."""
 

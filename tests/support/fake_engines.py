@@ -40,6 +40,7 @@ def fake_loop(
     *,
     num_slots: int = 2,
     num_host: int | None = None,
+    overlaps_copies: bool = False,
     num_sequences_max: int = 64,
     num_waiting_max: int = 100,
     kv_bytes_max: int = 1 << 30,
@@ -54,7 +55,7 @@ def fake_loop(
         step_tokens_max=step_tokens_max,
     )
     tiers = AdapterTiers(num_slots=num_slots, num_host=num_host or num_slots, read=folders.read)
-    return make_loop(settings, tiers)
+    return make_loop(settings, tiers, overlaps_copies=overlaps_copies)
 
 
 def fake_engine(

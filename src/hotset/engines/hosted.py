@@ -34,6 +34,7 @@ from hotset.core.messages import (
     Score,
     StepFacts,
 )
+from hotset.engines.last_words import LastWords
 from hotset.engines.wire import (
     Abort,
     Call,
@@ -47,8 +48,6 @@ from hotset.engines.wire import (
 from hotset.links.frames import FrameSplitter, frame
 
 _log = logging.getLogger(__name__)
-_LAST_WORDS_CHARS = 4000
-_LAST_WORDS_TIMEOUT_S = 2.0
 _STOP_TIMEOUT_S = 5.0
 _LAST = (Finished, Failed)
 #: The errors a reply may carry; anything else is an engine that is not in order.
@@ -135,8 +134,7 @@ class HostedEngine(asyncio.Protocol):
         self._step_watcher: Callable[[StepFacts], None] = lambda _: None
         #: Frames that go out at the end of this turn of the event loop.
         self._outbox: list[bytes] = []
-        self._last_words = ""
-        self._listener: asyncio.Task[None] | None = None
+        self._last_words = LastWords()
         self._gone = asyncio.Event()
 
     # --- the Engine port -------------------------------------------------------------------------------
@@ -154,7 +152,7 @@ class HostedEngine(asyncio.Protocol):
             reply = await asyncio.wait_for(answer, self._start_timeout_s)
         except (TimeoutError, EngineUnavailableError) as error:
             await self.stop()
-            raise EngineUnavailableError(self._obituary("the engine did not start")) from error
+            raise EngineUnavailableError(self._last_words.after("the engine did not start")) from error
         except OSError as error:  # no more processes, files or memory
             answer.cancel()
             await self.stop()
@@ -185,7 +183,7 @@ class HostedEngine(asyncio.Protocol):
                     stdout=asyncio.subprocess.DEVNULL,
                     stderr=asyncio.subprocess.PIPE,
                 )
-            self._listener = asyncio.create_task(self._keep_last_words(self._child))
+            self._last_words.listen(self._child.stderr)
             transport, _ = await asyncio.get_running_loop().create_connection(lambda: self, sock=ours)
         finally:
             if self._transport is None:
@@ -243,7 +241,7 @@ class HostedEngine(asyncio.Protocol):
                 with contextlib.suppress(ProcessLookupError):  # it ended between the two lines
                     self._child.kill()
                 await self._child.wait()
-        await self._hear_out()
+        await self._last_words.heard()
         self._lose(None)
 
     # --- what the owner may also ask -------------------------------------------------------------------
@@ -256,8 +254,8 @@ class HostedEngine(asyncio.Protocol):
     async def wait_gone(self) -> str:
         """Return once the engine is gone, with its last words."""
         await self._gone.wait()
-        await self._hear_out()
-        return self._obituary("the engine is gone")
+        await self._last_words.heard()
+        return self._last_words.after("the engine is gone")
 
     def forget(self, request_id: RequestId) -> None:
         """Drop a stream that nobody reads any more."""
@@ -329,17 +327,3 @@ class HostedEngine(asyncio.Protocol):
         if reply.error is not None:
             raise _REPLY_ERRORS.get(reply.error.code, LoadFailedError)(reply.error.message)
         return reply
-
-    async def _keep_last_words(self, child: asyncio.subprocess.Process) -> None:
-        assert child.stderr is not None
-        while chunk := await child.stderr.read(4096):
-            self._last_words = (self._last_words + chunk.decode(errors="replace"))[-_LAST_WORDS_CHARS:]
-
-    async def _hear_out(self) -> None:
-        """Wait for the last words, but not long: a child can close its connection and still not end."""
-        if self._listener is not None:
-            await asyncio.wait({self._listener}, timeout=_LAST_WORDS_TIMEOUT_S)
-
-    def _obituary(self, what: str) -> str:
-        said = " | ".join(line for line in self._last_words.splitlines() if line.strip())
-        return f"{what}; it said: {said}" if said else what

@@ -1,7 +1,7 @@
 """The Engine port: what an agent may ask of any engine, and nothing more.
 
-`HostedEngine` (an engine process of ours: embedded PyTorch, or one without a model for benchmarks and load tests)
-implements it; vLLM follows. Every implementation passes `tests/contract/test_engine_contract.py`.
+`HostedEngine` (an engine process of ours: embedded PyTorch, or one without a model for benchmarks and load tests) and
+`ServedEngine` (an engine that serves HTTP) implement it. Each passes `tests/contract/test_engine_contract.py`.
 """
 
 from collections.abc import Callable

@@ -1,21 +1,31 @@
-"""Reads an adapter's folder for the fake engine: all bytes, but none of their meaning beyond the stated rank."""
+"""Reads an adapter's folder for the fake engine: all bytes, but little of their meaning.
 
-import hashlib
+What is refused, and in which words, is what vLLM refuses (seen on vLLM 0.32.0); what it takes in silence, such as
+weights of another base, of other shapes or with NaN in them, is taken here as well.
+"""
+
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
+from hotset.core.base import LINEARS
 from hotset.core.errors import LoadFailedError
 from hotset.core.ids import Digest
 from hotset.engines.fake.adapter_tiers import Weights
 from hotset.engines.fake.answers import mark_of
+from hotset.engines.promised_files import check_promised, digest_of
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+#: As safetensors bounds a header.
+_HEADER_BYTES_MAX = 100_000_000
+_MODULES = frozenset(linear.rpartition(".")[2] for linear in LINEARS)
 
 
 class _PeftConfig(msgspec.Struct):
     r: int = 8
+    use_dora: bool = False
+    target_modules: list[str] | str | None = None
 
 
 def read_checked(folder: str, files: Mapping[str, Digest]) -> Weights:
@@ -24,16 +34,7 @@ def read_checked(folder: str, files: Mapping[str, Digest]) -> Weights:
     Raises:
         LoadFailedError: a file can't be read, or holds other bytes than promised.
     """
-    num_bytes = 0
-    for name, digest in files.items():
-        try:
-            content = (Path(folder) / name).read_bytes()
-        except OSError as error:
-            raise LoadFailedError(f"{name} can't be read: {error.strerror}.") from error
-        if _digest(content) != digest:
-            raise LoadFailedError(f"{name} does not have the digest it was approved under.")
-        num_bytes += len(content)
-    return Weights(mark_of(files), num_bytes)
+    return Weights(mark_of(files), check_promised(folder, files))
 
 
 def read_unchecked(folder: str) -> Weights:
@@ -41,20 +42,29 @@ def read_unchecked(folder: str) -> Weights:
 
     Raises:
         FileNotFoundError: there is no adapter in it.
-        LoadFailedError: it has no weights, or a config that can't be read.
+        LoadFailedError: it has no weights, or a config or weights that can't be served.
     """
     config = (Path(folder) / CONFIG).read_bytes()
     try:
         weights = (Path(folder) / WEIGHTS).read_bytes()
     except FileNotFoundError as error:
-        raise LoadFailedError(f"{folder} doesn't contain tensors") from error
-    try:
-        rank = msgspec.json.decode(config, type=_PeftConfig).r
-    except msgspec.DecodeError as error:
-        raise LoadFailedError(str(error)) from error
-    mark = mark_of({CONFIG: _digest(config), WEIGHTS: _digest(weights)})
+        raise LoadFailedError("<path> doesn't contain tensors") from error
+    if len(weights) < 8 or int.from_bytes(weights[:8], "little") > _HEADER_BYTES_MAX:
+        raise LoadFailedError("Error while deserializing header: header too large")
+    rank = _checked_rank(config)
+    mark = mark_of({CONFIG: digest_of(config), WEIGHTS: digest_of(weights)})
     return Weights(mark, len(config) + len(weights), rank)
 
 
-def _digest(content: bytes) -> Digest:
-    return Digest(f"sha256:{hashlib.sha256(content).hexdigest()}")
+def _checked_rank(config: bytes) -> int:
+    try:
+        peft = msgspec.json.decode(config, type=_PeftConfig)
+    except msgspec.DecodeError as error:
+        raise LoadFailedError(str(error)) from error
+    if peft.use_dora:
+        raise LoadFailedError("vLLM does not yet support DoRA.")
+    named = peft.target_modules if isinstance(peft.target_modules, list) else []
+    unknown = sorted({name.rpartition(".")[2] for name in named} - _MODULES)
+    if unknown:
+        raise LoadFailedError(f"expected target modules in {set(_MODULES)} but received {unknown}")
+    return peft.r

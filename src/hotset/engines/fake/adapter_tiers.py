@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal, NewType
 
+from hotset.core.errors import LoadFailedError
 from hotset.engines.fake.profiles import EngineTier
 
 AdapterKey = NewType("AdapterKey", int)
@@ -51,6 +52,7 @@ class AdapterTiers:
         #: Both in order of use, the least recent first. What is in a slot has a host copy; the base needs none.
         self._slots: dict[AdapterKey, None] = {}
         self._host: dict[AdapterKey, Weights] = {}
+        self._pinned: set[AdapterKey] = set()
 
     def add(self, folder: str, weights: Weights, in_use: Collection[AdapterKey]) -> AdapterKey:
         """Take an adapter that was just read into host memory; return its key."""
@@ -65,11 +67,22 @@ class AdapterTiers:
         self._folders[key] = folder
         self._host[key] = weights
 
+    def read_again(self, key: AdapterKey) -> int:
+        """Read an adapter's folder once more, whatever is in it now; return the bytes."""
+        weights = self._read(self._folders[key])
+        self._host[key] = weights
+        return weights.num_bytes
+
     def remove(self, key: AdapterKey) -> None:
         """Forget an adapter, in slot and host memory."""
         self._slots.pop(key, None)
         self._host.pop(key, None)
         self._folders.pop(key, None)
+        self._pinned.discard(key)
+
+    def pin(self, key: AdapterKey) -> None:
+        """Let nothing take an adapter's slot."""
+        self._pinned.add(key)
 
     def bring(self, key: AdapterKey, in_use: Collection[AdapterKey]) -> Brought | None:
         """Put an adapter into a slot and make it the most recent one.
@@ -80,12 +93,17 @@ class AdapterTiers:
 
         Returns:
             Where it was and its bytes, or None where every slot is in use.
+
+        Raises:
+            LoadFailedError: every slot is pinned. Source: vLLM 0.32.0, where it ends the engine.
         """
         if key in self._slots:
             self._touch(key)
             return "slot", 0
         if len(self._slots) >= self._num_slots:
-            victim = next((each for each in self._slots if each not in in_use), None)
+            if self._pinned.issuperset(self._slots):
+                raise LoadFailedError("All items are pinned, cannot remove oldest from the cache.")
+            victim = next((each for each in self._slots if each not in in_use and each not in self._pinned), None)
             if victim is None:
                 return None
             del self._slots[victim]
@@ -102,6 +120,14 @@ class AdapterTiers:
         """Return what stands for the bytes that are served under a key; the base's is empty."""
         return self._host[key].mark if key else ""
 
+    def weights(self, key: AdapterKey) -> Weights | None:
+        """Return an adapter's host copy, if it has one."""
+        return self._host.get(key)
+
+    def folder(self, key: AdapterKey) -> str:
+        """Return where an adapter is read from."""
+        return self._folders[key]
+
     def in_slots(self) -> list[AdapterKey]:
         """Return the adapters in slots, the least recent first."""
         return list(self._slots)
@@ -113,7 +139,8 @@ class AdapterTiers:
     def _keep(self, key: AdapterKey, weights: Weights, in_use: Collection[AdapterKey]) -> None:
         self._host[key] = weights
         while len(self._host) > self._num_host:
-            victim = next((each for each in self._host if each != key and each not in in_use), None)
+            fixed = {key, *in_use, *self._pinned}
+            victim = next((each for each in self._host if each not in fixed), None)
             if victim is None:
                 return
             self._host.pop(victim)

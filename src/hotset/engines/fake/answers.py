@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 from hotset.core.ids import Digest
-from hotset.core.messages import Generate, Message
+from hotset.core.messages import Generate, Message, TokenLogprob
 
 _CONSONANTS, _VOWELS = "bdfghklmnprstvwz", "aeio"
 #: Log-probabilities of a word under the base and under an adapter, the wider part drawn from the word itself.
@@ -32,6 +32,11 @@ def chat_prompt(messages: Sequence[Message]) -> str:
     return " ".join(f"{message.role}: {message.content}" for message in messages)
 
 
+def num_tokens(prompt: str) -> int:
+    """Return how many tokens a prompt is: a word is one."""
+    return max(1, prompt.count(" ") + 1)
+
+
 class Answerer:
     """Writes for one base version."""
 
@@ -47,11 +52,22 @@ class Answerer:
         """Return a whole answer."""
         return "".join(self.token(mark, prompt, position) for position in range(num_tokens))
 
+    def logprob(self, mark: str, prompt: str, position: int, num_top: int) -> TokenLogprob:
+        """Return one token's log-probability and those of as many others, the likeliest first."""
+        token = self.token(mark, prompt, position)
+        value = self._logprob(mark, prompt, position)
+        others = (self.token(f"{mark}\x00{rank}", prompt, position) for rank in range(1, num_top))
+        top = [(token, value), *((other, value - rank) for rank, other in enumerate(others, start=1))]
+        alternatives = tuple(TokenLogprob(text, text.encode(), each) for text, each in top[:num_top])
+        return TokenLogprob(token, token.encode(), value, alternatives)
+
     def scores(self, mark: str, text: str) -> list[float]:
         """Return a log-probability for each word after the first."""
+        return [self._logprob(mark, text, at) for at in range(1, len(text.split()))]
+
+    def _logprob(self, mark: str, text: str, position: int) -> float:
         likeliest = _ADAPTER_LOGPROB if mark else _BASE_LOGPROB
-        num_words = len(text.split())
-        return [likeliest - _SPREAD * self._draw(mark, text, at)[0] / 255 for at in range(1, num_words)]
+        return likeliest - _SPREAD * self._draw(mark, text, position)[0] / 255
 
     def _draw(self, mark: str, text: str, position: int) -> bytes:
         return hashlib.blake2b(f"{self._base}\x00{mark}\x00{text}\x00{position}".encode(), digest_size=2).digest()

@@ -1,12 +1,12 @@
 """The fake engine as one of ours: slots filled and emptied by name, steps and loads that take their profile's time.
 
 What real engines do behind the port, such as evicting by themselves or forgetting a name only, is in `loop` and in
-`http_face`; an agent that keeps its promises (I4, I12) never meets it here.
+`server`; an agent that keeps its promises (I4, I12) never meets it here.
 """
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hotset.core.base import BaseVersion
 from hotset.core.clock import Clock, SystemClock
@@ -58,8 +58,8 @@ class _Staged:
     seconds: float
 
 
-def make_loop(settings: FakeSettings, tiers: AdapterTiers) -> EngineLoop:
-    """Return the loop of an engine with these settings."""
+def make_loop(settings: FakeSettings, tiers: AdapterTiers, *, overlaps_copies: bool = False) -> EngineLoop:
+    """Return the loop of an engine with these settings; see `profiles.Profile` for `overlaps_copies`."""
     shape = settings.base.shape
     block_bytes = BLOCK_TOKENS * 2 * shape.num_layers * shape.num_kv_heads * shape.head_dim * _KV_VALUE_BYTES
     limits = Limits(
@@ -69,7 +69,8 @@ def make_loop(settings: FakeSettings, tiers: AdapterTiers) -> EngineLoop:
         num_kv_blocks=max(1, settings.kv_bytes_max // block_bytes),
         step_tokens_max=settings.step_tokens_max,
     )
-    return EngineLoop(settings.base.digest, PROFILES[settings.profile], tiers, limits)
+    profile = replace(PROFILES[settings.profile], overlaps_copies=overlaps_copies)
+    return EngineLoop(settings.base.digest, profile, tiers, limits)
 
 
 class FakeEngine:

@@ -5,13 +5,15 @@ one for which there is no room holds up the rest. Source: vLLM 0.33.0, `v1/core/
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hotset.core.errors import ContextLengthExceededError
 from hotset.core.ids import Digest, RequestId
-from hotset.core.messages import Delta, EngineEvent, Failed, Finished, Generate, Started
-from hotset.engines.fake.adapter_tiers import BASE, AdapterKey, AdapterTiers
-from hotset.engines.fake.answers import Answerer, prompts_of
+from hotset.core.messages import Delta, EngineEvent, Failed, Finished, Generate, Started, TokenLogprob
+from hotset.engines.fake.adapter_tiers import BASE, AdapterKey, AdapterTiers, Brought
+from hotset.engines.fake.answers import Answerer, num_tokens, prompts_of
+from hotset.engines.fake.flaws import Flaws
 from hotset.engines.fake.profiles import Profile
 from hotset.engines.step_engine import NO_STEP, StepShape
 
@@ -64,8 +66,11 @@ class _Row:
 class EngineLoop:
     """Requests that wait and run over one base version."""
 
-    def __init__(self, base: Digest, profile: Profile, tiers: AdapterTiers, limits: Limits) -> None:
+    def __init__(
+        self, base: Digest, profile: Profile, tiers: AdapterTiers, limits: Limits, flaws: Flaws | None = None
+    ) -> None:
         self.tiers = tiers
+        self.flaws = flaws or Flaws()
         self.answerer = Answerer(base)
         #: What the last step computed.
         self.shape = NO_STEP
@@ -74,6 +79,9 @@ class EngineLoop:
         #: In order of arrival.
         self._waiting: dict[RequestId, _Row] = {}
         self._running: dict[RequestId, _Row] = {}
+        #: Seconds of all steps so far, and when on that clock the copies beside the steps are done.
+        self._spent_s = 0.0
+        self._copied_at_s: dict[AdapterKey, float] = {}
 
     @property
     def kv_blocks_total(self) -> int:
@@ -100,7 +108,7 @@ class EngineLoop:
     def add(self, request: Generate, adapter: AdapterKey | None) -> list[EngineEvent]:
         """Queue a request; return its `Started`, or a single `Failed` where it can't be served."""
         row = _row(request, adapter)
-        longest = max(map(_num_tokens, row.prompts)) + row.num_new
+        longest = max(map(num_tokens, row.prompts)) + row.num_new
         if longest > self._limits.model_len_max or row.num_kv_blocks > self._limits.num_kv_blocks:
             message = f"{longest} tokens do not fit the context of {self._limits.model_len_max}."
             return [Failed(request.request_id, ContextLengthExceededError.code, message)]
@@ -121,11 +129,16 @@ class EngineLoop:
     def step(self) -> Taken:
         """Advance every running request by one token, or by a piece of its prompt."""
         seconds = self._admit()
-        rows = list(self._running.values())
+        rows = self._in_slots(seconds)
+        if not rows and self._copied_at_s:
+            self.shape = NO_STEP
+            return self._spend([], max(seconds, min(self._copied_at_s.values()) - self._spent_s))
         num_prompt_tokens = self._read_prompts(rows)
-        num_adapters = len({row.adapter for row in rows if row.adapter is not None})
+        adapters = list(dict.fromkeys(row.adapter for row in rows if row.adapter is not None))
+        num_adapters = len(adapters)
         num_decodes = sum(row.num_sequences for row in rows if row.prompt_left == 0)
         self.shape = StepShape(num_decodes, num_prompt_tokens, num_adapters)
+        seconds += sum(self._profile.timing.of_read(self.tiers.read_again(key)) for key in self.flaws.reread(adapters))
         seconds += self._profile.timing.of_step(
             num_sequences=sum(row.num_sequences for row in rows),
             num_adapters=num_adapters,
@@ -134,8 +147,18 @@ class EngineLoop:
         events: list[EngineEvent] = []
         for row in rows:
             if row.prompt_left == 0:
-                events += self._advance(row)
+                events += self._advance(row, adapters)
+        return self._spend(events, seconds)
+
+    def _spend(self, events: list[EngineEvent], seconds: float) -> Taken:
+        self._spent_s += seconds
         return Taken(events, seconds)
+
+    def _in_slots(self, seconds: float) -> list[_Row]:
+        """Return the rows whose adapters are wholly in their slots, so many seconds into the step."""
+        now_s = self._spent_s + seconds
+        self._copied_at_s = {key: at_s for key, at_s in self._copied_at_s.items() if at_s > now_s}
+        return [row for row in self._running.values() if row.adapter not in self._copied_at_s]
 
     def _admit(self) -> float:
         """Let waiting requests run that fit; return the seconds of the loads that they cause."""
@@ -148,10 +171,20 @@ class EngineLoop:
                 brought = self.tiers.bring(key, self.in_use())
                 if brought is None:
                     continue
-                tier, num_bytes = brought
-                seconds += 0.0 if tier == "slot" or key == BASE else self._profile.timing.of_load(num_bytes, tier)
+                seconds += self._stall_of(key, brought)
             del self._waiting[row.request.request_id]
             self._running[row.request.request_id] = row
+        return seconds
+
+    def _stall_of(self, key: AdapterKey, brought: Brought) -> float:
+        """Return for how long an adapter's way into its slot stops the loop."""
+        tier, num_bytes = brought
+        if tier == "slot" or key == BASE:
+            return 0.0
+        seconds = self._profile.timing.of_load(num_bytes, tier)
+        if tier == "host" and self._profile.overlaps_copies:
+            self._copied_at_s[key] = self._spent_s + seconds
+            return 0.0
         return seconds
 
     def _has_room(self, row: _Row) -> bool:
@@ -169,36 +202,39 @@ class EngineLoop:
         """Read on in the prompts, first come first; return the tokens read."""
         left = self._limits.step_tokens_max
         for row in rows:
-            num_tokens = min(left, row.prompt_left)
-            row.prompt_left -= num_tokens
-            left -= num_tokens
+            num_read = min(left, row.prompt_left)
+            row.prompt_left -= num_read
+            left -= num_read
         return self._limits.step_tokens_max - left
 
-    def _advance(self, row: _Row) -> list[EngineEvent]:
-        """Generate one token of every choice."""
-        request_id, mark, position = row.request.request_id, self.tiers.mark(row.adapter), row.num_done
+    def _advance(self, row: _Row, adapters: Sequence[AdapterKey]) -> list[EngineEvent]:
+        """Generate one token of every choice, beside rows of these adapters."""
+        request_id, position = row.request.request_id, row.num_done
+        mark = self.tiers.mark(self.flaws.weights_of(row.adapter, adapters, self.tiers.in_slots()))
         row.num_done += 1
         is_last = row.num_done == row.num_new
         reason = None if not is_last else "stop" if row.request.sampling.max_tokens is None else "length"
         events: list[EngineEvent] = []
         for number, prompt in enumerate(row.prompts):
-            text = self.answerer.token(mark, prompt, position)
+            text = "" if self.flaws.is_poisoned else self.answerer.token(mark, prompt, position)
+            logprobs = self._logprobs(row, mark, prompt, position)
             events += [
-                Delta(request_id, number * row.request.n + sample, text, 1, reason) for sample in range(row.request.n)
+                Delta(request_id, number * row.request.n + sample, text, 1, reason, logprobs)
+                for sample in range(row.request.n)
             ]
         if is_last:
             del self._running[request_id]
             events.append(Finished(request_id, row.prompt_tokens, row.num_new * row.num_sequences))
         return events
 
+    def _logprobs(self, row: _Row, mark: str, prompt: str, position: int) -> tuple[TokenLogprob, ...] | None:
+        num_top = row.request.sampling.logprobs
+        return None if num_top is None else (self.answerer.logprob(mark, prompt, position, num_top),)
+
 
 def _row(request: Generate, adapter: AdapterKey | None) -> _Row:
     prompts = prompts_of(request)
     num_new = request.sampling.max_tokens or _TOKENS_DEFAULT
-    num_blocks = sum(math.ceil((_num_tokens(prompt) + num_new) / BLOCK_TOKENS) for prompt in prompts)
-    prompt_tokens = sum(map(_num_tokens, prompts))
+    num_blocks = sum(math.ceil((num_tokens(prompt) + num_new) / BLOCK_TOKENS) for prompt in prompts)
+    prompt_tokens = sum(map(num_tokens, prompts))
     return _Row(request, adapter, prompts, prompt_tokens, num_new, num_blocks * request.n)
-
-
-def _num_tokens(prompt: str) -> int:
-    return max(1, prompt.count(" ") + 1)

@@ -62,6 +62,9 @@ class Profile:
     #: Whether files are read on the loop, so that the disk stops every request. Source: vLLM 0.33.0, `worker_manager`;
     #: SGLang's `lora_overlap_loader` overlaps the copy into the slot alone.
     reads_on_loop: bool = False
+    #: Whether a host copy goes into its slot beside the steps, so that only its own requests wait. Source: SGLang
+    #: 0.5.23, `enable_lora_overlap_loading`, which is off unless asked for.
+    overlaps_copies: bool = False
 
 
 _PLAIN = Timing(

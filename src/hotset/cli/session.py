@@ -14,11 +14,16 @@ from hotset.cli.output import warn
 from hotset.cli.settings import Settings
 from hotset.core.clock import SystemClock
 from hotset.core.errors import InvalidRequestError
+from hotset.engines.settings import EngineKind
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 Cut = Annotated[bool, typer.Option("--cut", help="End what is running under it, too.")]
 ConfigFile = Annotated[Path | None, typer.Option("-f", "--file", help="hotset.yaml.", show_default=False)]
+EngineOption = Annotated[
+    EngineKind | None,
+    typer.Option("--engine", help="For tenants and for proofs; a fake needs no model.", show_default=False),
+]
 
 CLOCK = SystemClock()
 

@@ -17,7 +17,7 @@ from hotset.core.errors import DigestMismatchError, VersionRefusedError
 from hotset.core.ids import BaseName, Digest, WorkerId
 from hotset.core.residency_report import WorkerReport
 from hotset.core.snapshot import RoutingSnapshot
-from hotset.engines.hosted import HostedEngine
+from hotset.engines.making import make_engine
 from hotset.gateway.jobs.book import JobBook
 from hotset.gateway.jobs.transactions import Transactions
 from hotset.storage.base_files import check_base_files
@@ -92,7 +92,7 @@ class AgentParts:
         """Return the agent of one base, with its local store at `store`; `worker` is who it is in a fleet."""
         return LocalAgent(
             base,
-            lambda: HostedEngine(self.settings.engine.spec(base, self.folders.of(base))),
+            lambda: make_engine(self.settings.engine, base, self.folders.of(base)),
             LocalStore(store, self.blobs or BlobStore(self.folder.blobs)),
             reviewer_keys,
             check_base=lambda: self.folders.check(base),
@@ -111,7 +111,7 @@ class AgentParts:
 
 def make_control(settings: Settings, folder: StateFolder, clock: Clock) -> Control:
     """Return control over a state folder; the caller holds its lock. Proofs run in processes of their own."""
-    prover = EngineProver(lambda base, path: HostedEngine(settings.engine.proof_spec(base, path)))
+    prover = EngineProver(lambda base, path: make_engine(settings.engine.for_proof(), base, path))
     return Control(folder, clock, prover, settings.control)
 
 

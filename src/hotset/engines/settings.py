@@ -9,6 +9,7 @@ from hotset.engines.fake.profiles import ProfileName
 from hotset.engines.wire import EngineSpec
 
 _MIB = 1 << 20
+EngineKind = Literal["embedded", "instant", "instant_stepwise", "fake", "fake_served"]
 
 #: Setting → (least, greatest).
 BOUNDS: dict[str, tuple[float, float]] = {
@@ -30,8 +31,9 @@ class EngineSettings:
     """How every base's engine is run."""
 
     #: ``embedded`` computes with PyTorch; ``instant`` answers canned text at once (``instant_stepwise`` one
-    #: token a step), for benchmarks of the rest; ``fake`` answers as slowly as a real engine, for load tests.
-    kind: Literal["embedded", "instant", "instant_stepwise", "fake"] = "embedded"
+    #: token a step), for benchmarks of the rest; ``fake`` answers as slowly as a real engine, for load tests and for
+    #: fleets without a model; ``fake_served`` does so behind the HTTP of vLLM or SGLang, with their mistakes.
+    kind: EngineKind = "embedded"
     #: Distinct adapters loaded at once.
     num_slots: int = 8
     #: Largest rank of an adapter; slots are allocated at this rank.
@@ -52,7 +54,7 @@ class EngineSettings:
     num_threads: int = 0
     #: Seeds the requests that bring no seed of their own.
     seed: int = 0
-    #: Whose times and habits the fake engine has: ``plain`` (nobody's), ``vllm`` or ``sglang``.
+    #: Whose times and habits the fake engine has: ``plain`` (nobody's; vLLM's behind HTTP), ``vllm`` or ``sglang``.
     profile: ProfileName = "plain"
     #: How many times as fast as its profile the fake engine is.
     speed: float = 1.0
@@ -66,7 +68,6 @@ class EngineSettings:
         """Return what an engine process over this base is started with."""
         return EngineSpec(base=base, base_folder=str(folder), **asdict(self))
 
-    def proof_spec(self, base: BaseVersion, folder: Path) -> EngineSpec:
+    def for_proof(self) -> "EngineSettings":
         """Return the same for the engine of one proof: one slot, and no more memory than a proof needs."""
-        kv_bytes_max = min(self.kv_bytes_max, 256 * _MIB)
-        return replace(self, num_slots=1, num_sequences_max=4, kv_bytes_max=kv_bytes_max).spec(base, folder)
+        return replace(self, num_slots=1, num_sequences_max=4, kv_bytes_max=min(self.kv_bytes_max, 256 * _MIB))

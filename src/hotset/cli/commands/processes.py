@@ -21,7 +21,7 @@ from hotset.cli.fleet.control import ControlTold, run_control
 from hotset.cli.fleet.gateway import GatewayTold, run_gateway
 from hotset.cli.fleet.worker import WorkerTold, run_worker
 from hotset.cli.output import print_json, print_table
-from hotset.cli.session import CLOCK, ConfigFile, Json, admin, settings_of
+from hotset.cli.session import CLOCK, ConfigFile, EngineOption, Json, admin, settings_of
 from hotset.telemetry.logs import configure
 
 Name = Annotated[str | None, typer.Option(help="Of this process among those of its role.", show_default=False)]
@@ -52,9 +52,15 @@ def control(
     admin_port: Annotated[
         int | None, typer.Option(help="Of the operator plane; 0 takes a free one.", show_default=False)
     ] = None,
+    engine: EngineOption = None,
 ) -> None:
     """Run control: the operator plane, and snapshots for gateways and workers in processes of their own."""
-    flags = {"server.admin_host": admin_host, "server.admin_port": admin_port, "fleet.control": listen}
+    flags = {
+        "server.admin_host": admin_host,
+        "server.admin_port": admin_port,
+        "fleet.control": listen,
+        "engine.kind": engine,
+    }
     settings = settings_of(context, file, flags)
     _run(run_control(settings, CLOCK, ControlTold(tell_control_started, tell_declared)))
 
@@ -91,6 +97,7 @@ def worker(
     listen: Annotated[
         str | None, typer.Option(help="For gateways: unix:/PATH or tls://HOST:PORT.", show_default=False)
     ] = None,
+    engine: EngineOption = None,
     metrics_port: MetricsPort = None,
 ) -> None:
     """Run a worker: an agent with its engine. With a command: look after the workers that run."""
@@ -102,6 +109,7 @@ def worker(
         "fleet.control": control,
         "fleet.listen": listen,
         "fleet.metrics_port": metrics_port,
+        "engine.kind": engine,
     }
     settings = settings_of(context, file, flags)
     _run(run_worker(settings, CLOCK, WorkerTold(tell_worker_started, tell_ready, tell_draining)))

@@ -18,7 +18,7 @@ from hotset.cli.listening import free_port
 from hotset.cli.output import console
 from hotset.cli.serve import Told, serve
 from hotset.cli.server_process import ServerProcess, server_process
-from hotset.cli.session import CLOCK, ConfigFile, settings_of
+from hotset.cli.session import CLOCK, ConfigFile, EngineOption, settings_of
 from hotset.cli.trying import TryOptions, try_adapter
 from hotset.telemetry.logs import configure
 
@@ -41,6 +41,7 @@ def serve_here(
     admin_port: Annotated[
         int | None, typer.Option(help="Of the operator plane; 0 takes a free one.", show_default=False)
     ] = None,
+    engine: EngineOption = None,
 ) -> None:
     """Serve: tenant plane, operator plane and engines, until SIGTERM or Ctrl-C."""
     flags = {
@@ -48,6 +49,7 @@ def serve_here(
         "server.tenant_port": port,
         "server.admin_host": admin_host,
         "server.admin_port": admin_port,
+        "engine.kind": engine,
     }
     settings = settings_of(context, file, flags)
     configure(level=logging.INFO)

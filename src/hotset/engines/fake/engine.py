@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from hotset.core.base import BaseVersion
+from hotset.core.base import BaseShape, BaseVersion
 from hotset.core.clock import Clock, SystemClock
 from hotset.core.errors import LoadFailedError
 from hotset.core.ids import EngineName, RequestId
@@ -58,15 +58,19 @@ class _Staged:
     seconds: float
 
 
+def num_kv_blocks(shape: BaseShape, kv_bytes_max: int) -> int:
+    """Return how many blocks of KV cache of a base's shape fit so many bytes, at least one."""
+    block_bytes = BLOCK_TOKENS * 2 * shape.num_layers * shape.num_kv_heads * shape.head_dim * _KV_VALUE_BYTES
+    return max(1, kv_bytes_max // block_bytes)
+
+
 def make_loop(settings: FakeSettings, tiers: AdapterTiers, *, overlaps_copies: bool = False) -> EngineLoop:
     """Return the loop of an engine with these settings; see `profiles.Profile` for `overlaps_copies`."""
-    shape = settings.base.shape
-    block_bytes = BLOCK_TOKENS * 2 * shape.num_layers * shape.num_kv_heads * shape.head_dim * _KV_VALUE_BYTES
     limits = Limits(
         num_sequences_max=settings.num_sequences_max,
         num_waiting_max=settings.num_waiting_max,
-        model_len_max=settings.model_len_max or shape.context_len,
-        num_kv_blocks=max(1, settings.kv_bytes_max // block_bytes),
+        model_len_max=settings.model_len_max or settings.base.shape.context_len,
+        num_kv_blocks=num_kv_blocks(settings.base.shape, settings.kv_bytes_max),
         step_tokens_max=settings.step_tokens_max,
     )
     profile = replace(PROFILES[settings.profile], overlaps_copies=overlaps_copies)

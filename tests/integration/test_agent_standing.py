@@ -63,6 +63,7 @@ def test_a_version_that_is_withdrawn_leaves_its_slot_while_frozen(tmp_path: Path
 
 def test_an_agent_that_is_drained_finishes_what_it_has_and_takes_nothing_more(tmp_path: Path) -> None:
     async def scenario(world: AgentWorld) -> None:
+        world.publish_snapshot("a", **in_fleet())
         running = await world.submit("a")
         world.publish_snapshot("a", **in_fleet(state="draining"))
         for name in ("a", None):

@@ -38,13 +38,14 @@ class Ending:
     asked: Asked
     tenant: TenantId
     outcome: Outcome
+    #: Of an error, or the job that it was accepted as.
     code: str
     #: Seconds from its arrival to its first token; None where none came.
     first_token_s: float | None
 
 
 class ClientRules:
-    """Implements `exchanges.Observer` for all gateways together."""
+    """Implements `exchanges.Watcher` for all gateways together."""
 
     def __init__(self, world: World, truth: Truth, *, withdrawn_within_s: float) -> None:
         """Watch from the start.
@@ -115,7 +116,8 @@ class ClientRules:
         if watched.bound is None and outcome is Outcome.REFUSED:
             is_alike = code in _BEFORE_THE_NAME or code == ModelNotFoundError.code
             demand(is_alike, "I2", f"{request} for {watched.asked.model} hears {code}")
-        self.endings[outcome.value, code] += 1
+        what = f"try {outcome.value}" if watched.asked.is_try else outcome.value
+        self.endings[what, "" if outcome is Outcome.ACCEPTED else code] += 1
         first_token_s = self._first_token_s.pop(request, None)
         ending = Ending(watched.asked, watched.tenant, outcome, code, first_token_s)
         for hear in self.on_end:

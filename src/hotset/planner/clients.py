@@ -1,11 +1,12 @@
 """Simulated clients: steady and bursty tenants, one that rotates through its adapters, names that are not theirs."""
 
 import random
+from dataclasses import replace
 from functools import partial
 
 from hotset.admission.outcomes import Outcome
 from hotset.core.errors import AdapterColdError, SlotsFullError
-from hotset.core.ids import RequestId, TenantId
+from hotset.core.ids import JobId, RequestId, TenantId
 from hotset.planner.client_rules import CONNECTION_REFUSED, ClientRules, Ending
 from hotset.planner.exchanges import Asked
 from hotset.planner.installation import BASE_ALIAS, Installation, Tenant
@@ -20,6 +21,11 @@ _OLD_KEY_SHARE = 0.03
 _LEAVES_SHARE = 0.12
 _LEAVES_AFTER_S = 0.3
 _BURST = 6
+_JOB_SHARE = 0.08
+_JOB_TOKENS = (2, 10, 40, 80)
+_JOB_WITHIN_S = (1.0, 20.0)
+_CANCELS_SHARE = 0.15
+_CANCELS_AFTER_S = 1.0
 _COMES_BACK_SHARE = 0.3
 #: About when the first engines serve.
 _BEGIN_S = 0.6
@@ -86,6 +92,10 @@ class Clients:
         self._ask(tenant, models[turn % len(models)])
 
     def _ended(self, ending: Ending) -> None:
+        if ending.asked.is_try:
+            return
+        if ending.outcome is Outcome.ACCEPTED:
+            self._accepted(ending.tenant, JobId(ending.code))
         tenant = self._installation.tenants[ending.tenant]
         if tenant.kind == "rotating":
             self._rotate_later(tenant, _DOWN_S if ending.code == CONNECTION_REFUSED else _AGAIN_S)
@@ -94,6 +104,18 @@ class Clients:
         if is_cold and not self.is_quiet and self._rng_of[tenant.name].random() < _COMES_BACK_SHARE:
             again = partial(self._ask, tenant, ending.asked.model)
             self._world.after(1.0, f"a client of {tenant.name} comes back", again)
+
+    def _accepted(self, tenant: TenantId, job: JobId) -> None:
+        """Wait for a job, or think better of it."""
+        rng = self._rng_of[tenant]
+        if rng.random() < _CANCELS_SHARE:
+            after_s = rng.expovariate(1 / _CANCELS_AFTER_S)
+            cancel = partial(self._cancel, rng.choice(self._gateways), job)
+            self._world.after(after_s, f"the client of {job} cancels it", cancel)
+
+    def _cancel(self, gateway: VirtualGateway, job: JobId) -> None:
+        if gateway.is_up:
+            gateway.cancel_job(job)
 
     # --- what they ask ---------------------------------------------------------------------------------
 
@@ -117,7 +139,10 @@ class Clients:
             input_tokens=rng.choice(_INPUT_TOKENS),
             output_tokens=rng.choice(_OUTPUT_TOKENS),
             budget_ms=rng.choice(_BUDGETS_MS),
+            job_within_s=rng.uniform(*_JOB_WITHIN_S) if rng.random() < _JOB_SHARE else None,
         )
+        if asked.job_within_s is not None:
+            asked = replace(asked, output_tokens=rng.choice(_JOB_TOKENS), budget_ms=None)
         gateway = rng.choice(self._gateways)
         self._rules.asked(asked, tenant.name)
         if not gateway.is_up:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from hotset.admission.outcomes import Outcome
-from hotset.core.ids import RequestId, WorkerId, engine_name
+from hotset.core.ids import RequestId, TenantId, WorkerId, engine_name
 from hotset.core.messages import Generate, Sampling
 from hotset.core.ports import Work
 from hotset.core.snapshot import KeyEntry
@@ -27,6 +27,10 @@ class Asked:
     input_tokens: int
     output_tokens: int
     budget_ms: int | None = None
+    #: The time within which it is to be answered as a job; None: it is answered at once.
+    job_within_s: float | None = None
+    #: Whether it is a gateway's try of a job.
+    is_try: bool = False
 
 
 class Observer(Protocol):
@@ -45,6 +49,14 @@ class Observer(Protocol):
         ...
 
 
+class Watcher(Observer, Protocol):
+    """Hears of a request from its beginning."""
+
+    def asked(self, asked: Asked, tenant: TenantId) -> None:
+        """Somebody asks."""
+        ...
+
+
 @dataclass(slots=True, eq=False)
 class Exchange:
     """One request from its route to its end, as its gateway keeps it."""
@@ -55,6 +67,8 @@ class Exchange:
     #: That the route was resolved in.
     epoch: int
     began_at_s: float
+    #: Who is told what becomes of it.
+    observer: Observer
     #: Where it was sent last, and to which workers at all.
     agent: Address = ""
     fence: int = 0

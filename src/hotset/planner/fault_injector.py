@@ -9,6 +9,7 @@ from typing import Protocol
 from hotset.planner.operator_acts import OperatorActs
 from hotset.planner.virtual_agent import VirtualAgent
 from hotset.planner.virtual_control import VirtualControl
+from hotset.planner.virtual_database import VirtualDatabase
 from hotset.planner.virtual_gateway import VirtualGateway
 from hotset.sim.clocks import SkewedClock
 from hotset.sim.faults import Fault, Plan
@@ -33,6 +34,7 @@ class Parts:
     seconds: Mapping[Address, VirtualAgent]
     gateways: Mapping[Address, VirtualGateway]
     clocks: Mapping[Address, SkewedClock]
+    database: VirtualDatabase
     operators: OperatorActs
 
 
@@ -61,6 +63,7 @@ class FaultInjector:
             "corrupt store": self._corrupt_store,
             "flipped bit": self._flip_bit,
             "clock drift": self._drift,
+            "database away": self._cut_off,
             "second agent": self._start_second,
             "freeze": parts.operators.freeze,
             "cordon": parts.operators.cordon,
@@ -94,6 +97,10 @@ class FaultInjector:
 
     def _crash_agent(self, fault: Fault, *, begins: bool) -> None:
         _run(self._parts.agents[fault.subject], is_up=not begins)
+
+    def _cut_off(self, fault: Fault, *, begins: bool) -> None:
+        cut_off = self._parts.database.cut_off
+        cut_off.add(fault.subject) if begins else cut_off.discard(fault.subject)
 
     def _start_second(self, fault: Fault, *, begins: bool) -> None:
         _run(self._parts.seconds[fault.subject], is_up=begins)

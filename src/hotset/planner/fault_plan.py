@@ -22,6 +22,7 @@ Kind = Literal[
     "corrupt store",
     "flipped bit",
     "clock drift",
+    "database away",
     "second agent",
     "freeze",
     "cordon",
@@ -82,7 +83,7 @@ def _subject(rng: random.Random, kind: Kind, nodes: Nodes) -> str:
             return nodes.control
         case "tenant move":
             return rng.choice(nodes.tenants)
-        case "gateway crash":
+        case "gateway crash" | "database away":
             return rng.choice(nodes.gateways)
         case "partition":
             everybody = nodes.all()

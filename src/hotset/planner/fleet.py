@@ -12,10 +12,13 @@ from hotset.planner.fault_injector import FaultInjector, Parts
 from hotset.planner.fault_plan import Nodes, draw_plan
 from hotset.planner.fleet_rules import FleetRules
 from hotset.planner.installation import BASE, draw_installation, reviewer_keys
+from hotset.planner.job_rules import JobRules
+from hotset.planner.job_table import JobTable
 from hotset.planner.operator_acts import OperatorActs
 from hotset.planner.rules import demand
 from hotset.planner.virtual_agent import VirtualAgent
 from hotset.planner.virtual_control import VirtualControl
+from hotset.planner.virtual_database import VirtualDatabase
 from hotset.planner.virtual_gateway import VirtualGateway
 from hotset.planner.virtual_roster import LOST_AFTER_S, VirtualRoster
 from hotset.planner.worker_view import in_engine
@@ -51,7 +54,7 @@ class Fleet:
         rng = self.world.randomness("fleet")
         self.network = Network(self.world, Quality())
         agents = tuple(f"agent-{index}" for index in range(rng.randint(2, 3)))
-        gateways = tuple(f"gateway-{index}" for index in range(rng.randint(1, 2)))
+        gateways = tuple(f"gateway-{index}" for index in range(rng.choice((1, 2, 2))))
         # The first takes every rank, and so does the one that may have a pool to itself.
         classes = (64, rng.choice((16, 64)), 64)
         self._shapes = {agent: _draw_shape(rng, rank_class) for agent, rank_class in zip(agents, classes, strict=False)}
@@ -80,14 +83,18 @@ class Fleet:
         self.seconds = {agent: self._make_agent(f"second-{agent}", agent) for agent in agents}
         for agent in self.agents.values():
             agent.start()
+        self.job_rules = JobRules()
+        self.database = VirtualDatabase(self.world, JobTable(self.world, self.job_rules))
         self.gateways = {
             address: VirtualGateway(
                 self.network,
                 address,
                 self.clocks[address],
                 control=CONTROL,
+                database=self.database,
                 observer=self.rules,
                 rules=self.fleet_rules,
+                job_rules=self.job_rules,
                 snapshot_age_max_s=_SNAPSHOT_AGE_MAX_S,
                 in_flight_max=rng.choice((16, 64)),
             )
@@ -96,7 +103,16 @@ class Fleet:
         self.clients = Clients(self.world, self.installation, list(self.gateways.values()), self.rules)
         self.plan = self._draw_plan() if plan is None else plan
         operators = OperatorActs(self.installation, self.control)
-        parts = Parts(self.network, self.control, self.agents, self.seconds, self.gateways, self.clocks, operators)
+        parts = Parts(
+            self.network,
+            self.control,
+            self.agents,
+            self.seconds,
+            self.gateways,
+            self.clocks,
+            self.database,
+            operators,
+        )
         self._faults = FaultInjector(self.world, parts, self.plan)
 
     def _make_agent(self, address: Address, worker: Address) -> VirtualAgent:
@@ -139,6 +155,7 @@ class Fleet:
         until_s = self.world.now_s + 60.0
         while self.world.now_s < until_s and not self._is_at_rest():
             self.world.step()
+        self.job_rules.all_ended()
         self.rules.all_ended()
         for agent in self.agents.values():
             left = agent.num_requests + (0 if agent.life is None else len(agent.life.requests))
@@ -155,7 +172,9 @@ class Fleet:
             )
 
     def _is_at_rest(self) -> bool:
-        if self.rules.num_open or any(gateway.epoch != self.control.epoch for gateway in self.gateways.values()):
+        if self.rules.num_open or self.database.table.num_unended:
+            return False
+        if any(gateway.epoch != self.control.epoch for gateway in self.gateways.values()):
             return False
         return all(_is_at_rest(agent) for agent in self.agents.values())
 

@@ -66,13 +66,14 @@ class FleetRules:
         is_fenced = sought is not None and sought.fence > fence
         demand(not is_fenced, "fence", f"{agent} takes {request} under fence {fence}, which another one has outranked")
         entry = self._entry(worker, epoch)
-        if entry is not None:
-            demand(entry.state != "draining", "drain", f"{agent} takes {request}, draining since epoch {epoch}")
-            self._is_of_pool(submit.work.tenant, worker, entry, epoch)
+        demand(entry is not None, "pool", f"{agent} takes {request} at epoch {epoch}, which does not know it")
+        assert entry is not None
+        demand(entry.state != "draining", "drain", f"{agent} takes {request}, draining since epoch {epoch}")
+        self._is_of_pool(submit.work.tenant, worker, entry, epoch)
 
     def _is_of_pool(self, tenant: TenantId, worker: WorkerId, entry: WorkerEntry, epoch: int) -> None:
         pool = self._truth.published[epoch][1].pool_of(tenant, entry.facts.base)
         demand(entry.pool == pool, "pool", f"{worker} of {entry.pool} is to serve {tenant} of {pool}, epoch {epoch}")
 
     def _entry(self, worker: WorkerId, epoch: int) -> WorkerEntry | None:
-        return self._truth.published[epoch][1].workers.get(worker)
+        return self._truth.published[epoch][1].workers.get(worker) if epoch else None

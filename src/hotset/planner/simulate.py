@@ -51,6 +51,7 @@ def run_seed(seed: int, num_events: int, plan: Plan | None = None) -> Verdict:
         rule, message = type(error).__name__, str(error)
     world = fleet.world
     endings = {f"{outcome} {code}".strip(): count for (outcome, code), count in sorted(fleet.rules.endings.items())}
+    endings |= {f"job {state}": count for state, count in sorted(fleet.job_rules.endings.items())}
     log = world.log
     return Verdict(seed, rule, message, log.num_events, world.now_s, log.digest(), log.last(), fleet.plan, endings)
 

@@ -3,11 +3,15 @@
 from hotset.admission.in_flight import InFlight
 from hotset.admission.outcomes import Outcome
 from hotset.core.errors import HotsetError
-from hotset.core.ids import RequestId
-from hotset.planner.exchanges import CONTROL_UNREACHABLE, Asked, Exchange, Observer
+from hotset.core.ids import JobId, RequestId
+from hotset.planner.exchanges import CONTROL_UNREACHABLE, Asked, Exchange, Watcher
 from hotset.planner.fleet_rules import FleetRules
 from hotset.planner.held_snapshot import HeldSnapshot
+from hotset.planner.job_door import JobDoor
+from hotset.planner.job_rules import JobRules
 from hotset.planner.protocol import Accepted, Beat, Piece, Published, Refused, StaleRoute, Waiting
+from hotset.planner.virtual_database import VirtualDatabase
+from hotset.planner.virtual_job_runner import VirtualJobRunner
 from hotset.planner.virtual_relay import Relay, outcome_of
 from hotset.sim.clocks import SkewedClock, Timers
 from hotset.sim.network import Address, Network
@@ -26,13 +30,16 @@ class VirtualGateway:
         clock: SkewedClock,
         *,
         control: Address,
-        observer: Observer,
+        database: VirtualDatabase,
+        observer: Watcher,
         rules: FleetRules,
+        job_rules: JobRules,
         snapshot_age_max_s: float,
         in_flight_max: int,
     ) -> None:
         self._network, self.address, self.clock = network, address, clock
-        self._control, self._observer, self._rules = control, observer, rules
+        self._control, self._database = control, database
+        self._observer, self._rules, self._job_rules = observer, rules, job_rules
         self._snapshot_age_max_s = snapshot_age_max_s
         self._in_flight_max = in_flight_max
         self._num_lives = 0
@@ -57,8 +64,25 @@ class VirtualGateway:
             self._held,
             life=self._num_lives,
             in_flight=self.in_flight,
-            observer=self._observer,
             rules=self._rules,
+        )
+        self._job_door = JobDoor(
+            self._database,
+            self._timers,
+            self.address,
+            in_flight=self.in_flight,
+            observer=self._observer,
+            rules=self._job_rules,
+        )
+        self._job_runner = VirtualJobRunner(
+            self._database,
+            self._timers,
+            self.clock,
+            self.address,
+            held=self._held,
+            relay=self._relay,
+            observer=self._observer,
+            rules=self._job_rules,
         )
         self._network.attach(self.address, self._receive)
         self._say_alive()
@@ -68,6 +92,8 @@ class VirtualGateway:
         self.is_up = False
         self._network.detach(self.address)
         self._timers.cancel_all()
+        self._job_runner.stop()
+        self._job_door.break_off()
         self._relay.break_off()
 
     @property
@@ -94,11 +120,19 @@ class VirtualGateway:
             self.in_flight.leave(key.tenant)
             self._observer.ended(asked.request, outcome_of(error), error.code)
             return
-        self._relay.begin(Exchange(asked, key, bound, self.epoch, self.clock.monotonic_s()))
+        if asked.job_within_s is not None:
+            self._job_door.accept(asked, key.tenant, epoch=self.epoch)
+            return
+        self._relay.begin(Exchange(asked, key, bound, self.epoch, self.clock.monotonic_s(), self._observer))
 
     def leave(self, request: RequestId) -> None:
         """A client went away."""
         self._relay.leave(request)
+        self._job_door.leave(request)
+
+    def cancel_job(self, job: JobId) -> None:
+        """A client wants a job no more."""
+        self._job_door.cancel(job)
 
     # --- what it hears ---------------------------------------------------------------------------------
 

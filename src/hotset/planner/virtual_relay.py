@@ -12,7 +12,7 @@ from hotset.admission.outcomes import Outcome
 from hotset.core.errors import AdmissionError, EngineUnavailableError, HotsetError, RequestError, RevokedError
 from hotset.core.ids import RequestId
 from hotset.core.ports import Withdrawal
-from hotset.planner.exchanges import Exchange, Observer, submit_of
+from hotset.planner.exchanges import Exchange, submit_of
 from hotset.planner.fleet_rules import FleetRules
 from hotset.planner.held_snapshot import HeldSnapshot
 from hotset.planner.protocol import Abort, Accepted, Alive, Piece, Refused, StaleRoute, Waiting
@@ -48,22 +48,26 @@ class Relay:
         *,
         life: int,
         in_flight: InFlight,
-        observer: Observer,
         rules: FleetRules,
     ) -> None:
         self._network, self._address, self._clock, self._held = network, address, clock, held
-        self._life, self._in_flight, self._observer, self._rules = life, in_flight, observer, rules
+        self._life, self._in_flight, self._rules = life, in_flight, rules
         self.sights = WorkerSights(clock, held)
         self._exchanges: dict[RequestId, Exchange] = {}
         #: Words sent to each agent.
         self._counts: Counter[Address] = Counter()
+
+    @property
+    def num_waiting(self) -> int:
+        """Requests of clients of which nothing has come yet."""
+        return sum(each.is_waiting and not each.asked.is_try for each in self._exchanges.values())
 
     # --- from a route to an agent ----------------------------------------------------------------------
 
     def begin(self, exchange: Exchange) -> None:
         """Take a request that has its route."""
         self._exchanges[exchange.asked.request] = exchange
-        self._observer.bound(exchange.asked.request, exchange.key, exchange.bound, exchange.epoch)
+        exchange.observer.bound(exchange.asked.request, exchange.key, exchange.bound, exchange.epoch)
         self._submit(exchange)
 
     def _submit(self, exchange: Exchange) -> None:
@@ -149,7 +153,7 @@ class Relay:
             self._fail(exchange, error)
             return
         exchange.epoch = self._held.epoch
-        self._observer.bound(exchange.asked.request, exchange.key, exchange.bound, exchange.epoch)
+        exchange.observer.bound(exchange.asked.request, exchange.key, exchange.bound, exchange.epoch)
         exchange.tried.clear()
         self._submit(exchange)
 
@@ -165,7 +169,7 @@ class Relay:
             exchange.is_waiting = False
             exchange.num_pieces += 1
             if following.token is not None:
-                self._observer.token(exchange.asked.request, following.token, self._held.epoch)
+                exchange.observer.token(exchange.asked.request, following.token, self._held.epoch)
                 continue
             code = following.ended or ""
             self._end(exchange, Outcome.FAILED if code else Outcome.COMPLETED, code)
@@ -193,7 +197,7 @@ class Relay:
     # --- ends ------------------------------------------------------------------------------------------
 
     def leave(self, request: RequestId) -> None:
-        """A client went away."""
+        """Nobody waits for the request any more; an unknown one is ignored."""
         if (exchange := self._exchanges.get(request)) is not None:
             self._end(exchange, Outcome.CANCELLED, "")
 
@@ -202,7 +206,7 @@ class Relay:
         for request, exchange in list(self._exchanges.items()):
             if exchange.timer is not None:
                 exchange.timer.cancel()
-            self._observer.ended(request, Outcome.FAILED, "connection_broken")
+            exchange.observer.ended(request, Outcome.FAILED, "connection_broken")
         self._exchanges.clear()
 
     def _fall_silent(self, exchange: Exchange) -> None:
@@ -216,10 +220,11 @@ class Relay:
         del self._exchanges[request]
         if exchange.timer is not None:
             exchange.timer.cancel()
-        self._in_flight.leave(exchange.key.tenant)
+        if not exchange.asked.is_try:
+            self._in_flight.leave(exchange.key.tenant)
         if exchange.agent and outcome is not Outcome.COMPLETED:
             self._network.send(self._address, exchange.agent, Abort(request))
-        self._observer.ended(request, outcome, code)
+        exchange.observer.ended(request, outcome, code)
 
     def _set_timer(self, exchange: Exchange, seconds: float, action: Action) -> None:
         if exchange.timer is not None:

@@ -22,12 +22,18 @@ def snapshot(entry: WorkerEntry | None) -> RoutingSnapshot:
 
 
 def test_a_worker_of_no_fleet_serves_everybody() -> None:
-    for worker in (None, W):
-        state = snapshot(None)
-        standing = standing_of(state, worker, BASE)
-        assert standing.quotas == state.quotas
-        assert standing.takes(state, ACME)
-        assert standing.takes(state, GLOBEX)
+    state = snapshot(None)
+    standing = standing_of(state, None, BASE)
+    assert standing.quotas == state.quotas
+    assert standing.takes(state, ACME)
+    assert standing.takes(state, GLOBEX)
+
+
+def test_a_worker_that_the_snapshot_does_not_know_takes_nothing() -> None:
+    state = snapshot(None)
+    standing = standing_of(state, W, BASE)
+    assert not standing.takes(state, ACME)
+    assert not standing.takes(state, GLOBEX)
 
 
 def test_a_pools_worker_serves_its_tenants_and_their_reserves_alone() -> None:

@@ -70,40 +70,45 @@ class Fleet:
         for clock in self.clocks.values():
             clock.set_rate(rng.uniform(0.97, 1.03))
             clock.wall_offset_s = rng.uniform(-300, 300)
-        self.control = VirtualControl(
-            self.world,
-            self.network,
-            CONTROL,
-            self.installation,
-            roster=VirtualRoster(self.world, _facts_of(self._shapes), self.fleet_rules),
-            holders=(*agents, *gateways),
-            act_every_s=rng.uniform(0.2, 3.0),
-        )
+        self.control = self._make_control(rng)
         self.agents = {agent: self._make_agent(agent, agent) for agent in agents}
         self.seconds = {agent: self._make_agent(f"second-{agent}", agent) for agent in agents}
         for agent in self.agents.values():
             agent.start()
         self.job_rules = JobRules()
         self.database = VirtualDatabase(self.world, JobTable(self.world, self.job_rules))
-        self.gateways = {
-            address: VirtualGateway(
-                self.network,
-                address,
-                self.clocks[address],
-                control=CONTROL,
-                database=self.database,
-                observer=self.rules,
-                rules=self.fleet_rules,
-                job_rules=self.job_rules,
-                snapshot_age_max_s=_SNAPSHOT_AGE_MAX_S,
-                in_flight_max=rng.choice((16, 64)),
-            )
-            for address in gateways
-        }
+        self.gateways = {address: self._make_gateway(address, rng.choice((16, 64))) for address in gateways}
         self.clients = Clients(self.world, self.installation, list(self.gateways.values()), self.rules)
         self.plan = self._draw_plan() if plan is None else plan
-        operators = OperatorActs(self.installation, self.control)
-        parts = Parts(
+        self._faults = FaultInjector(self.world, self._parts(), self.plan)
+
+    def _make_control(self, rng: random.Random) -> VirtualControl:
+        return VirtualControl(
+            self.world,
+            self.network,
+            CONTROL,
+            self.installation,
+            roster=VirtualRoster(self.world, _facts_of(self._shapes), self.fleet_rules),
+            holders=(*self.nodes.agents, *self.nodes.gateways),
+            act_every_s=rng.uniform(0.2, 3.0),
+        )
+
+    def _make_gateway(self, address: Address, in_flight_max: int) -> VirtualGateway:
+        return VirtualGateway(
+            self.network,
+            address,
+            self.clocks[address],
+            control=CONTROL,
+            database=self.database,
+            observer=self.rules,
+            rules=self.fleet_rules,
+            job_rules=self.job_rules,
+            snapshot_age_max_s=_SNAPSHOT_AGE_MAX_S,
+            in_flight_max=in_flight_max,
+        )
+
+    def _parts(self) -> Parts:
+        return Parts(
             self.network,
             self.control,
             self.agents,
@@ -111,9 +116,8 @@ class Fleet:
             self.gateways,
             self.clocks,
             self.database,
-            operators,
+            OperatorActs(self.installation, self.control),
         )
-        self._faults = FaultInjector(self.world, parts, self.plan)
 
     def _make_agent(self, address: Address, worker: Address) -> VirtualAgent:
         """Return an agent that is not started: the first of its identity, or a second one on another machine."""

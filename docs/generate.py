@@ -18,13 +18,13 @@ from hotset.cli.main import app
 from hotset.cli.sections import SECTIONS
 from hotset.control.problems import STATUS_OF
 from hotset.core.errors import HotsetError, VersionRefusedError, leaf_errors
+from hotset.core.on_call import RequestEntry
 from hotset.core.quotas import BOUNDS as QUOTA_BOUNDS
 from hotset.core.quotas import Quota
 from hotset.core.terms import BOUNDS as TERMS_BOUNDS
 from hotset.core.terms import Terms
 from hotset.gateway.problems import STATUSES
 from hotset.telemetry.names import LOG_FIELDS, METRICS, RANK_CLASSES
-from hotset.telemetry.request_log import RequestEntry
 
 DOCS = Path(__file__).parent
 _NOTICE = "<!-- Written by docs/generate.py from the code; change it there. -->"

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from hotset.core.ids import RequestId
+from hotset.core.on_call import RequestEntry
 from hotset.telemetry import request_log
 from hotset.telemetry.logs import configure, of_request
-from hotset.telemetry.request_log import RequestEntry, RequestLog, find, newest_first, numbered, tail
+from hotset.telemetry.request_log import RequestLog, find, newest_first, numbered, tail
 
 
 def entry(number: int, **changes: object) -> RequestEntry:

@@ -18,9 +18,12 @@ from hotset.control.api import build_admin_app
 from hotset.control.control import Control, ControlSettings
 from hotset.control.progress import Progress, Report
 from hotset.control.prover import Proof
+from hotset.control.witnesses import OwnProcess
 from hotset.core.base import BaseVersion
 from hotset.core.errors import HotsetError
+from hotset.core.ids import RequestId
 from hotset.core.messages import AdapterLoad, EngineFacts
+from hotset.core.on_call import RequestEntry
 from hotset.core.ports import Withdrawal
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.registry.fingerprint import Fingerprint
@@ -118,7 +121,7 @@ class Installation:
         self.remote = self._client(is_local=False)
 
     def _client(self, *, is_local: bool) -> httpx.AsyncClient:
-        app = build_admin_app(self.control, lambda: "hotset_build_info 1\n", explain=explain, is_local=is_local)
+        app = build_admin_app(self.control, lambda: "hotset_build_info 1\n", is_local=is_local)
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         return httpx.AsyncClient(transport=transport, base_url="http://control")
 
@@ -184,9 +187,35 @@ def version_path(ref: str) -> str:
     return f"/adapters/{adapter}/versions/{number}"
 
 
-def explain(request_id: str) -> dict[str, object] | None:
+def look_up(request: RequestId) -> tuple[str | None, RequestEntry] | None:
     """Stand in for the request log."""
-    return {"request_id": request_id, "lane": "hot"} if request_id == "req-1" else None
+    return (None, request_entry(request)) if request == "req-1" else None
+
+
+def request_entry(request: str = "req-1", **parts: Any) -> RequestEntry:
+    """One line of a request log, of a request that waited for a load."""
+    line = {
+        "request_id": request,
+        "at": 900.0,
+        "tenant": "acme",
+        "key": "k",
+        "alias": "support",
+        "adapter": "acme/a",
+        "version": 1,
+        "base": "sha256:b",
+        "endpoint": "chat",
+        "stream": False,
+        "lane": "loading",
+        "prompt_tokens": 3,
+        "completion_tokens": 4,
+        "queue_s": 0.5,
+        "load_s": 1.0,
+        "first_token_s": 2.0,
+        "total_s": 5.0,
+        "outcome": "completed",
+        "code": "",
+    }
+    return RequestEntry(**{**line, **parts})
 
 
 @asynccontextmanager
@@ -198,6 +227,7 @@ async def installation(
     folder = StateFolder(root / "state")
     with folder.locked():
         running = Installation(root, settings)
+        running.control.witness = OwnProcess(look_up)
         running.first_token = (await running.control.open()).first_token
         running.control.add_holder(running.holder)
         running.control.add_cutter(running.holder)

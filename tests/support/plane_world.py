@@ -10,6 +10,7 @@ import openai
 import uvicorn
 
 from hotset.core.clock import SystemClock
+from hotset.core.on_call import RequestEntry
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.gateway.app import TenantApp, build_tenant_app
 from hotset.gateway.jobs.book import JobBook
@@ -20,7 +21,7 @@ from hotset.gateway.settings import GatewaySettings
 from hotset.storage.database import Database
 from hotset.storage.sealing import Sealer
 from hotset.telemetry.metrics import Metrics
-from hotset.telemetry.request_log import RequestEntry, RequestLog, tail
+from hotset.telemetry.request_log import RequestLog, tail
 from tests.support.scripted_agent import ScriptedAgent
 from tests.support.snapshots import ACME, BASE, TENANTS, three_tenants, token_of
 

@@ -56,6 +56,7 @@ class ScriptedTicket:
 
     def __init__(self, agent: "ScriptedAgent", work: Work, script: Script) -> None:
         self.lane: Lane = "loading" if "load" in script.words else "hot"
+        self.worker = ""
         self.load_seconds = 0.25 if "load" in script.words else 0.0
         self._agent = agent
         self._work = work

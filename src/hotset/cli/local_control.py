@@ -15,9 +15,10 @@ from hotset.cli.listening import admin_server, bind_unix
 from hotset.cli.settings import Settings
 from hotset.cli.wiring import make_control
 from hotset.control.api import build_admin_app
+from hotset.control.witnesses import OwnProcess
 from hotset.core.clock import Clock
 from hotset.storage.state_folder import StateFolder
-from hotset.telemetry.request_log import find
+from hotset.telemetry.request_log import find_in
 
 
 class LocalControl:
@@ -83,9 +84,10 @@ class LocalControl:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         control = make_control(self._settings, self._folder, self._clock)
+        control.witness = OwnProcess(lambda request: find_in(self._folder.logs, request))
         try:
             opened = await control.open()
-            app = build_admin_app(control, lambda: "", explain=self._explain, is_local=True)
+            app = build_admin_app(control, lambda: "", is_local=True)
             with bind_unix(self.socket) as bound:
                 server = admin_server(app)
                 serving = asyncio.create_task(server.serve(sockets=[bound]))
@@ -97,7 +99,3 @@ class LocalControl:
         finally:
             await control.close()
             self.socket.unlink(missing_ok=True)
-
-    def _explain(self, request_id: str) -> dict[str, object] | None:
-        entry = find(self._folder.logs / "requests.jsonl", request_id)
-        return None if entry is None else {name: getattr(entry, name) for name in entry.__struct_fields__}

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -47,6 +47,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
         console().print(table)
     else:
         say(empty)
+
+
+def warn_unreached(answer: Mapping[str, Any]) -> None:
+    """Say on the error stream whose part is missing from an answer of control."""
+    for each in answer.get("unreached", ()):
+        warn(f"Not reached: {each['role']} {each['name']}: {each['reason']}.")
 
 
 def print_pairs(pairs: Iterable[tuple[str, object]]) -> None:

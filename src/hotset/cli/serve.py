@@ -21,12 +21,15 @@ from hotset.control.actors import LOCAL_ADMIN
 from hotset.control.api import build_admin_app
 from hotset.control.control import Control
 from hotset.control.declaring import Declared, declare
+from hotset.control.witnesses import OwnProcess
 from hotset.core.clock import Clock
+from hotset.core.ids import RequestId
+from hotset.core.on_call import RequestEntry
 from hotset.gateway.app import TenantApp, build_tenant_app
 from hotset.gateway.server import server_config
 from hotset.storage.state_folder import StateFolder
 from hotset.telemetry.metrics import Metrics
-from hotset.telemetry.request_log import RequestLog, find
+from hotset.telemetry.request_log import RequestLog, find_in
 
 ADDRESS_FILE = "server.json"
 
@@ -82,7 +85,7 @@ class Server:
         self.control.add_holder(self.tenant_app)
         self.control.add_cutter(self.tenant_app)
         self.control.add_viewer(self.pool)
-        self.control.activity = self.metrics.activity
+        self.control.witness = OwnProcess(self._look_up, activity=self.metrics.activity, recall=self.pool.recall)
         self.control.usage.books.append(self.metrics.usage)
         self._usage = asyncio.create_task(self.control.usage.keep(), name="usage")
         return opened.first_token
@@ -121,21 +124,19 @@ class Server:
         if self._usage is not None:
             self._usage.cancel()
             await asyncio.gather(self._usage, return_exceptions=True)
-            await self.control.usage.write()
         await self.pool.stop()
+        if self._usage is not None:
+            await self.control.usage.write()
         await asyncio.to_thread(self.jobs.transactions.close)
         await self.control.close()
         await asyncio.to_thread(self.request_log.close)
 
     def _admin_app(self, *, is_local: bool) -> Starlette:
-        return build_admin_app(
-            self.control, lambda: self.metrics.text().decode(), explain=self._explain, is_local=is_local
-        )
+        return build_admin_app(self.control, lambda: self.metrics.text().decode(), is_local=is_local)
 
-    def _explain(self, request_id: str) -> dict[str, object] | None:
+    def _look_up(self, request_id: RequestId) -> tuple[str | None, RequestEntry] | None:
         self.request_log.flush()
-        entry = find(self.request_log.path, request_id)
-        return None if entry is None else {name: getattr(entry, name) for name in entry.__struct_fields__}
+        return find_in(self.folder.logs, request_id)
 
 
 async def serve(settings: Settings, clock: Clock, told: Told) -> None:

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hotset.cli.output import duration
+from hotset.cli.wording import named
 
 _COLOURS = {
     "hot": "green",
@@ -27,6 +28,9 @@ def top_view(answer: Mapping[str, Any]) -> RenderableType:
     for worker in answer["workers"]:
         parts += [Text(), _worker_line(worker), _slots(worker["slots"])]
     parts += [Text(), _tenants(answer)]
+    parts += [
+        Text(f"not reached: {each['role']} {each['name']}: {each['reason']}", "red") for each in answer["unreached"]
+    ]
     return Group(*parts)
 
 
@@ -39,16 +43,23 @@ def _head(answer: Mapping[str, Any]) -> Text:
     efficiency = answer["batch_efficiency"]
     lines = [
         f"{answer['in_flight']} in flight; last minute: {counts}",
+        *(_gateway(gateway) for gateway in answer["gateways"]),
         f"waiting: {waiting or 'nobody'}; batch efficiency: {'-' if efficiency is None else format(efficiency, '.2f')}",
     ]
     return Text("\n".join(lines))
 
 
+def _gateway(gateway: Mapping[str, Any]) -> str:
+    each = gateway["per_minute"]
+    counts = ", ".join(f"{each.get(name, 0)} {name}" for name in ("requests", "refusals"))
+    return f"  by {gateway['gateway']}: {gateway['in_flight']} in flight; {counts}"
+
+
 def _worker_line(worker: Mapping[str, Any]) -> Text:
     if worker["engine"] is None:
-        return Text(f"{worker['base']}: no engine serves it", style="red")
+        return Text(f"{named(worker)}: no engine serves it", style="red")
     places = f"{worker['num_running']} of {worker['num_places']} places taken, {worker['num_waiting']} waiting"
-    return Text(f"{worker['base']} on {worker['engine']}: {places}", style="bold")
+    return Text(f"{named(worker)} on {worker['engine']}: {places}", style="bold")
 
 
 def _slots(slots: list[Mapping[str, Any]]) -> Table:

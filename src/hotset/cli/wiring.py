@@ -14,7 +14,8 @@ from hotset.control.prover import EngineProver
 from hotset.core.base import BaseVersion
 from hotset.core.clock import Clock
 from hotset.core.errors import DigestMismatchError, VersionRefusedError
-from hotset.core.ids import BaseName, Digest, WorkerId
+from hotset.core.ids import BaseName, Digest, RequestId, WorkerId
+from hotset.core.on_call import RequestAtWorker
 from hotset.core.residency_report import WorkerReport
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.engines.making import make_engine
@@ -142,6 +143,11 @@ class EnginePool:
     def view_residency(self) -> list[WorkerReport]:
         """Return who holds which slot of every worker; see `core.ports.ResidencyViewer`."""
         return [worker for agent in self.agents.values() for worker in agent.view_residency()]
+
+    def recall(self, request: RequestId) -> list[RequestAtWorker]:
+        """Return what the agents remember of a request."""
+        found = (agent.recall(request) for agent in self.agents.values())
+        return [each for each in found if each is not None]
 
     async def wait_ready(self) -> list[str]:
         """Return the bases' names once an engine serves each."""

@@ -29,7 +29,7 @@ from hotset.control.routes_fleet import freeze_endpoints, pool_endpoints, worker
 from hotset.control.routes_holders import holder_endpoints
 from hotset.control.routes_installation import base_endpoints, installation_endpoints, store_endpoints
 from hotset.control.routes_jobs import job_endpoints
-from hotset.control.routes_on_call import Explain, on_call_endpoints
+from hotset.control.routes_on_call import on_call_endpoints
 from hotset.control.routes_residency import residency_endpoints
 from hotset.control.routes_tenancy import grant_endpoints, key_endpoints, tenant_endpoints
 from hotset.control.streaming import NDJSON_TYPE, Listening
@@ -48,18 +48,15 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-def build_admin_app(
-    control: Control, metrics_text: Callable[[], str], *, explain: Explain | None = None, is_local: bool
-) -> Starlette:
+def build_admin_app(control: Control, metrics_text: Callable[[], str], *, is_local: bool) -> Starlette:
     """Return the app of one listener of the operator plane.
 
     Args:
         control: The commands.
         metrics_text: Returns the metrics in Prometheus' text format.
-        explain: Reads the request log; None where there is none.
         is_local: The listener is the Unix socket of this installation, which only its own user can open.
     """
-    endpoints = admin_endpoints(control, explain)
+    endpoints = admin_endpoints(control)
     listening = control.listening
     document = msgspec.json.encode(openapi_document(endpoints, PREFIX, control.version))
 
@@ -86,12 +83,12 @@ def build_admin_app(
     return Starlette(routes=routes, exception_handlers=handlers)
 
 
-def admin_endpoints(control: Control, explain: Explain | None = None) -> list[Endpoint]:
+def admin_endpoints(control: Control) -> list[Endpoint]:
     """Return the whole table of endpoints under `PREFIX`."""
     return [
         *installation_endpoints(control),
         *store_endpoints(control),
-        *on_call_endpoints(control, explain),
+        *on_call_endpoints(control),
         *residency_endpoints(control),
         *holder_endpoints(control),
         *worker_endpoints(control),

@@ -6,7 +6,6 @@ validates, changes the catalogue in one transaction with its audit entry, and le
 """
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import hotset
@@ -15,6 +14,7 @@ from hotset.control.approving import Approving, Separation
 from hotset.control.bases import BaseCommands
 from hotset.control.commits import Commits
 from hotset.control.fleet import Fleet, FollowSettings
+from hotset.control.gateways import Gateways
 from hotset.control.grants import Grants
 from hotset.control.holders import Holders
 from hotset.control.jobs import Jobs
@@ -31,6 +31,7 @@ from hotset.control.tokens import Entropy, system_entropy
 from hotset.control.upkeep import Upkeep
 from hotset.control.usage import UsageCommands
 from hotset.control.withholding import Withholding
+from hotset.control.witnesses import OwnProcess, Witness
 from hotset.control.workers import Workers
 from hotset.core.clock import Clock
 from hotset.core.ports import Cutter, ResidencyViewer
@@ -41,7 +42,6 @@ from hotset.storage.blobs import BlobStore
 from hotset.storage.database import Database
 from hotset.storage.staging import Staging, UploadLimits
 from hotset.storage.state_folder import StateFolder
-from hotset.telemetry.activity import Activity
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ class Control:
         self.blobs = BlobStore(folder.blobs)
         self.staging = Staging(folder.staging, settings.uploads)
         self.listening = Listening()
-        #: What goes on in this process; whoever runs a gateway here says so.
-        self.activity: Callable[[], Activity] = Activity
+        #: Who can say what goes on; whoever runs gateways and agents here, or takes them in, says so.
+        self.witness: Witness = OwnProcess()
         #: Who knows what is in the workers' slots; none where no server runs.
         self.viewers: list[ResidencyViewer] = []
         #: Gateways and workers in processes of their own; none where one process is all.
@@ -107,6 +107,7 @@ class Control:
         self.operators = Operators(self.commits, entropy)
         self.pools = Pools(self.commits)
         self.workers = Workers(self.commits)
+        self.gateways = Gateways(self.commits, self.holders)
         self.fleet = Fleet(self.commits, clock, settings.follow)
         policy = VerifyPolicy(settings.rank_max, settings.dtype)
         self.publishing = Publishing(self.commits, self.blobs, self.staging, store_lock, policy)
@@ -121,7 +122,7 @@ class Control:
             separation=separation,
         )
         self.withholding = Withholding(self.commits, separation)
-        self.usage = UsageCommands(self.commits, self.viewers, clock)
+        self.usage = UsageCommands(self.commits)
         self.upkeep = Upkeep(self.commits, self.blobs, self.staging, store_lock)
 
     async def open(self) -> Opened:
@@ -160,4 +161,3 @@ class Control:
         self.add_holder(holders)
         self.add_cutter(holders)
         self.add_viewer(holders)
-        self.usage.books.append(holders.usage)

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from hotset.control.answers import Answer
+from hotset.control.on_call_answers import UnreachedAnswer
 
 
 class PoolAnswer(Answer):
@@ -57,10 +58,19 @@ class FleetAnswer(Answer):
     workers: list[FleetWorkerAnswer]
 
 
+class WorkerStateAnswer(FleetWorkerAnswer):
+    """The same, once its state was changed."""
+
+    #: Of the gateways and this worker, those that do not know of it yet.
+    unreached: list[UnreachedAnswer]
+
+
 class FreezeAnswer(Answer):
     """Whether loads, evictions and rollouts are stopped."""
 
     is_frozen: bool
+    #: Workers that do not know of it yet.
+    unreached: list[UnreachedAnswer]
 
 
 class PickAnswer(Answer):

@@ -14,18 +14,22 @@ from hotset.core.fleet import WorkerFacts
 from hotset.core.ids import Digest
 from hotset.links.address import Address, TlsFiles, listen, listening_address
 from hotset.links.holder_messages import (
+    ActivityTold,
     Applied,
     BeatNow,
     FactsNow,
     Fetch,
     Granted,
     GrantWanted,
+    Leaving,
     NotGranted,
     Register,
     Registered,
     Rejected,
+    RequestTold,
     ToControl,
     UsageNow,
+    UsageTold,
 )
 from hotset.links.link import Link
 from hotset.links.peers import Peer, check_peer
@@ -120,8 +124,12 @@ class _Visitor:
                     self._start(self._take_facts(session, facts))
             case BeatNow():
                 self._door.holders.heard(session, message)
-            case UsageNow(usages):
-                self._door.holders.usage.put_back(usages)
+            case UsageNow(batch):
+                self._start(self._door.holders.count(session, batch))
+            case ActivityTold() | RequestTold() | UsageTold():
+                session.questions.heard(message)
+            case Leaving():
+                session.is_leaving = True
             case GrantWanted(digest):
                 self._answer_grant(session, digest)
             case _:

@@ -4,30 +4,39 @@ A holder that is slow gets the newest snapshot when it is done with the last one
 """
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from hotset.control.actors import Actor
+from hotset.control.asking import Questions, Replies, ask_all
 from hotset.control.commits import Commits
 from hotset.control.fleet import Fleet
+from hotset.control.usage import UsageCommands
 from hotset.core.clock import Clock
 from hotset.core.errors import ConflictError
 from hotset.core.fleet import Heartbeat, WorkerFacts
+from hotset.core.on_call import Unreached
 from hotset.core.ports import Withdrawal
 from hotset.core.residency_report import WorkerReport
 from hotset.core.snapshot import RoutingSnapshot
-from hotset.core.usage import UsageSums
-from hotset.links.holder_messages import BeatNow, Cut, Fence, Register
+from hotset.core.usage import UsageBatch
+from hotset.links.holder_messages import Ask, BeatNow, Cut, Fence, Register, Told, UsageKept
 from hotset.links.link import Link
 from hotset.links.peers import Peer
 from hotset.links.snapshot_pieces import SnapshotCutter
 from hotset.routing.identity import Claimant, outranks
+from hotset.storage.catalogue import Catalogue
 
 _log = logging.getLogger(__name__)
 #: Whom the audit log names where nobody gave a command.
 _FLEET = Actor("fleet")
+#: A worker speaks every second; one that was silent for so long shows nothing new.
+_SILENT_S = 5.0
+#: Between two looks at what holders apply.
+_LOOK_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +65,11 @@ class Session:
         self.fence = register.fence
         self.heartbeat: Heartbeat | None = None
         self.report: WorkerReport | None = None
+        #: When both came, in monotonic seconds.
+        self.heard_at_s = began_s
+        self.questions = Questions(link)
+        #: It said that it ends.
+        self.is_leaving = False
         self._cutter = SnapshotCutter()
         self._newest: RoutingSnapshot | None = None
         self._sending: asyncio.Task[None] | None = None
@@ -73,6 +87,7 @@ class Session:
 
     def end(self) -> None:
         """The link has ended."""
+        self.questions.end()
         if self._sending is not None:
             self._sending.cancel()
 
@@ -92,23 +107,32 @@ class Session:
 class Holders:
     """All of them. Implements `SnapshotHolder`, `Cutter` and `ResidencyViewer` of `core` for control."""
 
-    def __init__(self, fleet: Fleet, commits: Commits, clock: Clock, *, on_conflict: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        fleet: Fleet,
+        commits: Commits,
+        usage: UsageCommands,
+        clock: Clock,
+        *,
+        on_conflict: Callable[[str], None],
+    ) -> None:
         """Begin without holders.
 
         Args:
             fleet: Follows the workers among them, and gives them their fences.
-            commits: Where an alarm is written down.
+            commits: Where an alarm is written down, and which gateways there are.
+            usage: Adds up what tenants used at them.
             clock: Where time comes from.
             on_conflict: Counts, by role, those who ask to be somebody who is there already.
         """
         self._fleet = fleet
         self._commits = commits
+        self._usage = usage
         self._clock = clock
         self._on_conflict = on_conflict
         self._snapshot = RoutingSnapshot()
         self._sessions: dict[Peer, Session] = {}
-        #: What tenants used at the gateways, until whoever keeps it takes it away.
-        self.usage = UsageSums()
+        self._forgetting: set[asyncio.Task[bool]] = set()
         #: Those that were refused and told of.
         self._told: set[tuple[Peer, str]] = set()
 
@@ -144,6 +168,55 @@ class Holders:
         """The newest."""
         return self._snapshot
 
+    async def ask(
+        self,
+        make: Callable[[int], Ask],
+        *roles: str,
+        timeout_s: float,
+        is_enough: Callable[[Iterable[Told]], bool] = lambda _: False,
+    ) -> Replies:
+        """Ask everybody who is linked, or those of these roles; see `asking.ask_all`."""
+        asked = {peer: self._sessions[peer].questions for peer in self._linked(*roles)}
+        return await ask_all(asked, make, timeout_s=timeout_s, is_enough=is_enough)
+
+    async def missing(self, *roles: str) -> list[Unreached]:
+        """Return who of these roles, or of all, is known and not linked, and which workers say nothing."""
+        found: list[Unreached] = []
+        known = await self._commits.read(_known)
+        for peer in known:
+            session = self._sessions.get(peer)
+            if roles and peer.role not in roles:
+                continue
+            if session is None:
+                found.append(Unreached(peer.role, peer.name, "not linked to control"))
+            elif peer.role == "worker" and self._silence_s(session) > _SILENT_S:
+                reason = f"silent for {self._silence_s(session):.0f} s; what is shown of it is as old"
+                found.append(Unreached(peer.role, peer.name, reason))
+        return found
+
+    async def behind(self, *roles: str, patience_s: float) -> list[Unreached]:
+        """Return who of these roles does not apply the newest snapshot, once all do or the patience is over."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience_s):
+                while self._late(*roles):  # noqa: ASYNC110 - rare, and holders need not know who looks
+                    await asyncio.sleep(_LOOK_S)
+        newest = self._snapshot.epoch
+        return [
+            Unreached(each.peer.role, each.peer.name, f"applies epoch {each.epoch} of {newest} only")
+            for each in self._late(*roles)
+        ]
+
+    def _late(self, *roles: str) -> list[Session]:
+        sessions = (self._sessions[peer] for peer in self._linked(*roles))
+        return [each for each in sessions if each.epoch < self._snapshot.epoch]
+
+    def _linked(self, *roles: str) -> list[Peer]:
+        found = (peer for peer in self._sessions if not roles or peer.role in roles)
+        return sorted(found, key=lambda peer: (peer.role, peer.name))
+
+    def _silence_s(self, session: Session) -> float:
+        return self._clock.monotonic_s() - session.heard_at_s
+
     # --- what the door brings --------------------------------------------------------------------------
 
     async def register(self, register: Register, link: Link[Any]) -> Session:
@@ -166,6 +239,8 @@ class Holders:
             live.end()
         if live is not None and is_other:
             await self._alarm(peer, live.instance)
+        if peer.role == "gateway":
+            await self._commits.run(_FLEET, lambda change: change.catalogue.gateways.register(peer.name, change.now_s))
         return session
 
     def give_newest(self, session: Session) -> None:
@@ -195,8 +270,15 @@ class Holders:
     def heard(self, session: Session, beat: BeatNow) -> None:
         """Keep what a worker says of itself."""
         session.heartbeat, session.report = beat.heartbeat, beat.report
+        session.heard_at_s = self._clock.monotonic_s()
         if beat.heartbeat.fence and not self._fleet.report(beat.heartbeat):
             session.link.close("another agent has its identity")
+
+    async def count(self, session: Session, batch: UsageBatch) -> None:
+        """Add up what tenants used at a holder, and say that it counts."""
+        if not await self._usage.count(session.peer.role, session.peer.name, batch):
+            _log.info("a batch of usage came again", extra={"reason": f"{session.peer}, number {batch.number}"})
+        session.link.send(UsageKept(batch.stream, batch.number))
 
     def ended(self, session: Session) -> None:
         """A session's link has ended."""
@@ -205,8 +287,18 @@ class Holders:
             del self._sessions[session.peer]
             if session.peer.role == "gateway":
                 self.apply(self._snapshot)
+                if session.is_leaving:
+                    self._forget(session.peer)
         if session.heartbeat is not None and session.heartbeat.is_leaving:
             self._fleet.left(session.heartbeat.worker, session.fence)
+
+    def _forget(self, gateway: Peer) -> None:
+        """A gateway ended as it was told to, and has nothing left to say: nobody misses it."""
+        forgetting = asyncio.ensure_future(
+            self._commits.run(_FLEET, lambda change: change.catalogue.gateways.remove(gateway.name))
+        )
+        self._forgetting.add(forgetting)
+        forgetting.add_done_callback(self._forgetting.discard)
 
     async def _alarm(self, peer: Peer, instance: str) -> None:
         """Tell once of each process that asks to be another, however often it does."""
@@ -219,6 +311,12 @@ class Holders:
         await self._commits.run(
             _FLEET, lambda change: change.audit("identity.conflict", f"{peer.role}/{peer.name}", **details)
         )
+
+
+def _known(catalogue: Catalogue) -> list[Peer]:
+    """Return every gateway and worker that did not end for good, linked or not."""
+    gateways = [Peer("gateway", name) for name in catalogue.gateways.all()]
+    return gateways + [Peer("worker", row.facts.worker) for row in catalogue.workers.all()]
 
 
 def for_worker(snapshot: RoutingSnapshot) -> RoutingSnapshot:

@@ -5,6 +5,14 @@ from pydantic import ConfigDict
 from hotset.control.answers import Answer
 
 
+class UnreachedAnswer(Answer):
+    """A gateway or worker that could not be asked: what it knows is missing, or as old as is said."""
+
+    role: str
+    name: str
+    reason: str
+
+
 class WaitsAnswer(Answer):
     """Where a request's time went, stage by stage, in seconds; null where it did not come so far."""
 
@@ -34,18 +42,36 @@ class LoadAnswer(Answer):
     seconds: float
 
 
+class AtWorkerAnswer(Answer):
+    """What became of the request at one worker that it was sent to."""
+
+    worker: str | None
+    lane: str
+    #: Until it was dispatched or refused; null while it waits.
+    waited_s: float | None
+    #: Of the error that the worker refused it with; empty where it did not.
+    code: str
+
+
 class RequestAnswer(Answer):
-    """What the request log says of one request, and what workers know of its version; never a word of its prompt."""
+    """What its gateway's log says of one request, and what workers remember of it; never a word of its prompt."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
     #: ``alias -> owner/name@N on BASE``.
     route: str
+    #: Null where one process is all, and where no gateway that could be asked knows it.
+    gateway: str | None
+    #: Who accepted it, or refused it last; null where one process is all, and where it came to none.
+    worker: str | None
     waits: WaitsAnswer
-    #: The engine that serves its base now; null where none does.
+    #: The worker's engine now; null where none serves.
     engine: str | None
+    at_workers: list[AtWorkerAnswer]
     evicted: EvictionAnswer | None
     loaded: LoadAnswer | None
+    #: Who might know more.
+    unreached: list[UnreachedAnswer]
 
 
 class UsageRowAnswer(Answer):
@@ -68,6 +94,8 @@ class UsageAnswer(Answer):
     since_s: float
     until_s: float
     rows: list[UsageRowAnswer]
+    #: Whose last uses are not in it yet.
+    unreached: list[UnreachedAnswer]
 
 
 class TopSlotAnswer(Answer):
@@ -83,6 +111,8 @@ class TopSlotAnswer(Answer):
 class TopWorkerAnswer(Answer):
     """One worker."""
 
+    #: Null where one process is all.
+    worker: str | None
     base: str
     engine: str | None
     num_running: int
@@ -107,6 +137,15 @@ class TopTenantAnswer(Answer):
     first_token_p95_s: float
 
 
+class TopGatewayAnswer(Answer):
+    """One gateway's part in what all do together."""
+
+    gateway: str
+    in_flight: int
+    #: In the last minute: requests, refusals.
+    per_minute: dict[str, int]
+
+
 class TopAnswer(Answer):
     """What goes on now."""
 
@@ -116,7 +155,11 @@ class TopAnswer(Answer):
     per_minute: dict[str, int]
     batch_efficiency: float | None
     worst_tenant: str | None
+    #: None where one process is all.
+    gateways: list[TopGatewayAnswer]
     workers: list[TopWorkerAnswer]
     queue: list[TopLaneAnswer]
     #: The slowest first.
     tenants: list[TopTenantAnswer]
+    #: Whose part is missing, or old.
+    unreached: list[UnreachedAnswer]

@@ -1,6 +1,7 @@
 """What the admin API answers about slots. Durations are seconds up to now; versions are ``owner/name@N``."""
 
 from hotset.control.answers import Answer
+from hotset.control.on_call_answers import UnreachedAnswer
 
 
 class SlotAnswer(Answer):
@@ -83,6 +84,8 @@ class CutByteReserveAnswer(Answer):
 class WorkerAnswer(Answer):
     """One worker; without an engine it has no slots."""
 
+    #: Null where one process is all.
+    worker: str | None
     base: str
     engine: str | None
     num_slots: int
@@ -98,3 +101,5 @@ class ResidencyAnswer(Answer):
     """Every worker."""
 
     workers: list[WorkerAnswer]
+    #: Whose slots are missing, or shown as they were.
+    unreached: list[UnreachedAnswer]

@@ -5,6 +5,7 @@ from typing import cast
 from hotset.control import bodies
 from hotset.control.control import Control
 from hotset.control.endpoints import Call, Endpoint, Reply
+from hotset.control.explaining import unreached_answers
 from hotset.control.fleet_answers import (
     FleetAnswer,
     FleetWorkerAnswer,
@@ -12,6 +13,7 @@ from hotset.control.fleet_answers import (
     PickAnswer,
     PoolAnswer,
     PoolsAnswer,
+    WorkerStateAnswer,
 )
 from hotset.control.fleet_views import pool_answers, worker_answers
 from hotset.control.pools import need_pool
@@ -94,7 +96,11 @@ def worker_endpoints(control: Control) -> list[Endpoint]:
 
     async def put(call: Call, state: WorkerState) -> Reply:
         row = await control.workers.set_state(call.actor, _worker(call), state)
-        return Reply(next(each for each in await listed() if each.worker == row.facts.worker))
+        late = [
+            each for each in await control.witness.applied() if each.role == "gateway" or each.name == row.facts.worker
+        ]
+        answer = next(each for each in await listed() if each.worker == row.facts.worker)
+        return Reply(WorkerStateAnswer(**answer.model_dump(), unreached=unreached_answers(late)))
 
     async def cordon(call: Call) -> Reply:
         return await put(call, "cordoned")
@@ -114,13 +120,13 @@ def worker_endpoints(control: Control) -> list[Endpoint]:
     async def show_pick(call: Call) -> Reply:
         return Reply(_picked(control, call.query("tenant") or "", call.query("model") or ""))
 
-    nothing, answer, query = bodies.Nothing, FleetWorkerAnswer, {"tenant": "string", "model": "string"}
+    nothing, answer, query = bodies.Nothing, WorkerStateAnswer, {"tenant": "string", "model": "string"}
     return [
         Endpoint("GET", "/workers", "List workers", list_all, FleetAnswer),
         Endpoint("POST", "/workers/{worker}/cordon", "Pick it no more", cordon, answer, nothing),
         Endpoint("POST", "/workers/{worker}/drain", "Have it take nothing more", drain, answer, nothing),
         Endpoint("POST", "/workers/{worker}/uncordon", "Take it back", uncordon, answer, nothing),
-        Endpoint("DELETE", "/workers/{worker}", "Forget a lost worker", remove, answer),
+        Endpoint("DELETE", "/workers/{worker}", "Forget a lost worker", remove, FleetWorkerAnswer),
         Endpoint("GET", "/pick", "Show where a request would go", show_pick, PickAnswer, query=query),
     ]
 
@@ -128,11 +134,16 @@ def worker_endpoints(control: Control) -> list[Endpoint]:
 def freeze_endpoints(control: Control) -> list[Endpoint]:
     """Return the endpoints that stop loads, evictions and rollouts, and let them go on."""
 
+    async def put(call: Call, *, is_frozen: bool) -> Reply:
+        await control.workers.freeze(call.actor, is_frozen=is_frozen)
+        late = await control.witness.applied("worker")
+        return Reply(FreezeAnswer(is_frozen=is_frozen, unreached=unreached_answers(late)))
+
     async def freeze(call: Call) -> Reply:
-        return Reply(FreezeAnswer(is_frozen=await control.workers.freeze(call.actor, is_frozen=True)))
+        return await put(call, is_frozen=True)
 
     async def unfreeze(call: Call) -> Reply:
-        return Reply(FreezeAnswer(is_frozen=await control.workers.freeze(call.actor, is_frozen=False)))
+        return await put(call, is_frozen=False)
 
     answer, nothing = FreezeAnswer, bodies.Nothing
     return [

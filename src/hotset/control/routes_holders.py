@@ -3,6 +3,8 @@
 from hotset.control.answers import Answer
 from hotset.control.control import Control
 from hotset.control.endpoints import Call, Endpoint, Reply
+from hotset.control.explaining import unreached_answers
+from hotset.control.on_call_answers import UnreachedAnswer
 
 
 class HolderAnswer(Answer):
@@ -22,6 +24,8 @@ class HoldersAnswer(Answer):
 
     epoch: int
     holders: list[HolderAnswer]
+    #: Those that are known and not there.
+    unreached: list[UnreachedAnswer]
 
 
 def holder_endpoints(control: Control) -> list[Endpoint]:
@@ -39,6 +43,14 @@ def holder_endpoints(control: Control) -> list[Endpoint]:
             for holders in control.holders
             for view in holders.views()
         ]
-        return Reply(HoldersAnswer(epoch=control.commits.snapshot.epoch, holders=found))
+        missing = unreached_answers(await control.witness.missing())
+        return Reply(HoldersAnswer(epoch=control.commits.snapshot.epoch, holders=found, unreached=missing))
 
-    return [Endpoint("GET", "/holders", "List who holds snapshots, and of which epoch", list_all, HoldersAnswer)]
+    async def remove_gateway(call: Call) -> Reply:
+        await control.gateways.remove(call.actor, call.param("gateway"))
+        return await list_all(call)
+
+    return [
+        Endpoint("GET", "/holders", "List who holds snapshots, and of which epoch", list_all, HoldersAnswer),
+        Endpoint("DELETE", "/gateways/{gateway}", "Forget a gateway that is gone", remove_gateway, HoldersAnswer),
+    ]

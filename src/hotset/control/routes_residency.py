@@ -6,6 +6,7 @@ import msgspec
 
 from hotset.control.control import Control
 from hotset.control.endpoints import Call, Endpoint, Reply
+from hotset.control.explaining import unreached_answers
 from hotset.control.residency_answers import (
     CutByteReserveAnswer,
     CutReserveAnswer,
@@ -38,15 +39,20 @@ def residency_endpoints(control: Control) -> list[Endpoint]:
         shown = [worker for worker in workers if base in (None, worker.base)]
         names = await version_names(control, shown)
         quotas = control.commits.snapshot.quotas
-        return Reply(ResidencyAnswer(workers=[_worker(worker, names, quotas) for worker in shown]))
+        told = [_worker(worker, names, quotas) for worker in shown]
+        return Reply(
+            ResidencyAnswer(workers=told, unreached=unreached_answers(await control.witness.missing("worker")))
+        )
 
     query = {"base": "string"}
     return [Endpoint("GET", "/residency", "Show who holds which slot", show, ResidencyAnswer, query=query)]
 
 
-async def version_names(control: Control, workers: Iterable[WorkerReport]) -> Mapping[EngineName, str]:
-    """Return ``owner/name@N`` for each engine name in the reports, from the snapshot where it has them all."""
-    wanted = {name for worker in workers for name in _mentioned(worker)}
+async def version_names(
+    control: Control, workers: Iterable[WorkerReport], besides: Iterable[EngineName] = ()
+) -> Mapping[EngineName, str]:
+    """Return ``owner/name@N`` for each engine name in the reports and besides, from the snapshot if it has them all."""
+    wanted = {*besides, *(name for worker in workers for name in _mentioned(worker))}
     serving = control.commits.snapshot.versions
     if wanted <= serving.keys():
         return {name: str(serving[name].ref) for name in wanted}
@@ -68,6 +74,7 @@ def _mentioned(worker: WorkerReport) -> Iterator[EngineName]:
 def _worker(worker: WorkerReport, names: Mapping[EngineName, str], quotas: Mapping[TenantId, Quota]) -> WorkerAnswer:
     found = worker.residency
     return WorkerAnswer(
+        worker=worker.worker,
         base=worker.base,
         engine=worker.engine,
         num_slots=worker.num_slots,

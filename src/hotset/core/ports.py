@@ -36,6 +36,8 @@ class Ticket(Protocol):
     lane: Lane
     #: Seconds until its version was in its slot; 0 where it was there.
     load_seconds: float
+    #: Who accepted it; empty where it is in the same process.
+    worker: str
 
     async def events(self) -> list[EngineEvent]:
         """Return the events that are ready, waiting for the first; never an empty list before the end.

@@ -6,7 +6,7 @@ installation, puts `owner/name@N` in their place. Durations are seconds.
 
 import msgspec
 
-from hotset.core.ids import BaseName, EngineName, TenantId
+from hotset.core.ids import BaseName, EngineName, TenantId, WorkerId
 
 
 class SlotReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,6 +133,8 @@ class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
     """One worker."""
 
     base: BaseName
+    #: Who it is in a fleet; None where one process is all.
+    worker: WorkerId | None = None
     #: Such as ``embedded 0.1.0``; None while none serves, and then there are no slots to speak of.
     engine: str | None = None
     #: Usable slots.

@@ -1,4 +1,9 @@
-"""What a tenant used of the installation, by adapter: the counters behind `hotset usage`."""
+"""What a tenant used of the installation, by adapter: the counters behind `hotset usage`.
+
+Who counts tells control in batches, each of which counts once however often it is told.
+"""
+
+from collections.abc import Iterable
 
 import msgspec
 
@@ -31,6 +36,20 @@ class Usage(msgspec.Struct, kw_only=True):
 #: What of a `Usage` is counted.
 COUNTERS: tuple[str, ...] = Usage.__struct_fields__[2:]
 
+HOUR_S = 3600
+
+
+class UsageBatch(msgspec.Struct, frozen=True):
+    """What one process counted, to be added up once: its stream and number say which batch it is."""
+
+    #: Of one start of the process.
+    stream: str
+    #: Counts up from 1 within the stream.
+    number: int
+    #: The hour in which it was counted, in wall-clock seconds at its beginning.
+    hour_s: int
+    usages: list[Usage]
+
 
 class UsageSums:
     """Usage by tenant and adapter since it was last taken away."""
@@ -50,7 +69,7 @@ class UsageSums:
         sums, self._sums = self._sums, {}
         return list(sums.values())
 
-    def put_back(self, usages: list[Usage]) -> None:
+    def put_back(self, usages: Iterable[Usage]) -> None:
         """Count what was taken and could not be kept once more."""
         for usage in usages:
             self.of(usage.tenant, usage.adapter).add(usage)

@@ -13,12 +13,12 @@ from hotset.core.errors import (
     RequestError,
 )
 from hotset.core.ids import RequestId
+from hotset.core.on_call import RequestEntry
 from hotset.core.usage import Usage
 from hotset.gateway.authenticate import Caller
 from hotset.gateway.budget import NO_BUDGET, Budget
 from hotset.gateway.plane import Plane
 from hotset.routing.resolve import Resolved
-from hotset.telemetry.request_log import RequestEntry
 
 #: The lane of what is answered later.
 ASYNC_LANE = "async"
@@ -47,6 +47,8 @@ class Account:
     #: Empty until the agent decided.
     lane: str = ""
     load_s: float = 0.0
+    #: Who accepted it; empty until one did, and where one process is all.
+    worker: str = ""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     #: The job that the request was accepted as, or a try of which it is; empty where there is none.
@@ -133,6 +135,7 @@ def settle(plane: Plane, account: Account, outcome: Outcome, code: str | None) -
             budget_ms=account.budget.ms,
             retry_after_ms=account.retry_after_ms,
             job=account.job,
+            worker=account.worker,
         )
     )
 

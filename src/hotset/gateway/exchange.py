@@ -142,7 +142,7 @@ class Exchange:
             ticket = await self._submit(caller, asked, self._bind(snapshot, caller, asked), snapshot.epoch)
         self._ticket = ticket
         account.accepted_at_s = plane.clock.monotonic_s()
-        account.lane, account.load_s = ticket.lane, ticket.load_seconds
+        account.lane, account.load_s, account.worker = ticket.lane, ticket.load_seconds, ticket.worker
         self._watch_budget()
         await relay.run(ticket, self._outlet, lambda: self._begin_answer(snapshot))
 

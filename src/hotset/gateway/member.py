@@ -3,16 +3,31 @@
 import asyncio
 
 from hotset.core.clock import Clock
+from hotset.core.ids import RequestId
+from hotset.core.on_call import RequestEntry
 from hotset.core.ports import Withdrawal
 from hotset.core.snapshot import RoutingSnapshot
-from hotset.core.usage import UsageSums
 from hotset.gateway.app import TenantApp
 from hotset.gateway.workers import RemoteWorkers
 from hotset.links.control_link import ControlLink
-from hotset.links.holder_messages import Register, UsageNow
+from hotset.links.holder_messages import (
+    ActivityTold,
+    Ask,
+    AskActivity,
+    AskRequest,
+    AskUsage,
+    Leaving,
+    Register,
+    RequestTold,
+    Told,
+    UsageTold,
+)
 from hotset.links.peers import Peer
+from hotset.links.usage_outbox import UsageOutbox
 from hotset.links.worker_messages import PROTOCOL
 from hotset.storage.kept_snapshot import KeptSnapshot, SnapshotKeeper
+from hotset.telemetry.metrics import Metrics
+from hotset.telemetry.request_log import RequestLog, find
 
 _CONFIRM_S = 10.0
 
@@ -26,7 +41,9 @@ class GatewayMember:
         app: TenantApp,
         workers: RemoteWorkers,
         kept: KeptSnapshot,
-        usage: UsageSums,
+        usage: UsageOutbox,
+        metrics: Metrics,
+        request_log: RequestLog,
         *,
         instance: str,
         snapshot_age_max_s: float,
@@ -39,7 +56,9 @@ class GatewayMember:
             app: Its tenant plane.
             workers: The workers it knows.
             kept: Keeps the snapshot from one start to the next.
-            usage: What tenants use here.
+            usage: Tells control what tenants use here.
+            metrics: Of this process.
+            request_log: Of this process.
             instance: Of this start of the process.
             snapshot_age_max_s: For how long it serves while control is away.
             clock: Where time comes from.
@@ -50,6 +69,8 @@ class GatewayMember:
         self._kept = kept
         self._keeper = SnapshotKeeper(kept)
         self._usage = usage
+        self._metrics = metrics
+        self._request_log = request_log
         self._instance = instance
         self._snapshot_age_max_s = snapshot_age_max_s
         self._clock = clock
@@ -61,6 +82,7 @@ class GatewayMember:
     async def begin(self, control: ControlLink) -> None:
         """Take the snapshot that was kept, with which it serves until control is there."""
         self._control = control
+        await self._usage.begin(control.send, lambda: control.is_registered)
         snapshot = await asyncio.to_thread(self._kept.read)
         confirmed_at_s = await asyncio.to_thread(self._kept.confirmed_at_s)
         if snapshot is not None and confirmed_at_s is not None:
@@ -74,17 +96,16 @@ class GatewayMember:
         return self._control.silence_s() + self._age_at_start_s > self._snapshot_age_max_s
 
     async def run(self) -> None:
-        """Note from time to time that control is there, and tell it what was used, until cancelled."""
+        """Note from time to time that control is there, until cancelled."""
         while True:
             await asyncio.sleep(_CONFIRM_S)
             if self._control is not None and self._control.is_registered:
-                self.tell_usage()
                 await asyncio.to_thread(self._kept.confirm, self._clock.wall_s())
 
-    def tell_usage(self) -> None:
-        """Tell control what tenants used since it was told last; without control it is kept for the next time."""
-        if self._control is not None and self._control.is_registered and (usages := self._usage.take()):
-            self._control.send(UsageNow(usages))
+    async def say_goodbye(self) -> None:
+        """Tell control what was used up to here, and that nothing follows; what it does not hear is kept."""
+        if await self._usage.settle() and self._control is not None:
+            self._control.send(Leaving())
 
     async def leave(self) -> None:
         """Return once what is to be kept is kept."""
@@ -99,6 +120,7 @@ class GatewayMember:
     def registered(self) -> None:
         """Control takes us."""
         self._age_at_start_s = 0.0
+        self._usage.linked()
 
     def rejected(self, code: str, message: str) -> None:
         """Control does not take us: the snapshot ages."""
@@ -114,6 +136,24 @@ class GatewayMember:
     def cut(self, withdrawal: Withdrawal) -> int:
         """End the running requests that this covers; return how many there were."""
         return self._app.cut(withdrawal)
+
+    def usage_kept(self, stream: str, number: int) -> None:
+        """Control counts this stream up to this number."""
+        self._usage.kept(stream, number)
+
+    async def answer(self, ask: Ask) -> Told:
+        """Return what control asks for; of a request what its log's line says."""
+        match ask:
+            case AskActivity(number):
+                return ActivityTold(number, self._metrics.activity())
+            case AskRequest(number, request):
+                return RequestTold(number, entry=await asyncio.to_thread(self._look_up, request))
+            case AskUsage(number):
+                return UsageTold(number, await self._usage.settle())
+
+    def _look_up(self, request: RequestId) -> RequestEntry | None:
+        self._request_log.flush()
+        return find(self._request_log.path, request)
 
     def _use(self, snapshot: RoutingSnapshot) -> None:
         # Workers first: what is routed to is known then.

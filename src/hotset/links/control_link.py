@@ -15,6 +15,10 @@ from hotset.links.address import Address, TlsFiles
 from hotset.links.dialling import keep_linked
 from hotset.links.holder_messages import (
     Applied,
+    Ask,
+    AskActivity,
+    AskRequest,
+    AskUsage,
     Current,
     Cut,
     Fence,
@@ -26,6 +30,8 @@ from hotset.links.holder_messages import (
     Register,
     Registered,
     Rejected,
+    Told,
+    UsageKept,
 )
 from hotset.links.link import Link
 from hotset.links.peers import check_peer
@@ -61,6 +67,14 @@ class Holder(Protocol):
         """End the running requests that this covers."""
         ...
 
+    def usage_kept(self, stream: str, number: int) -> None:
+        """Batches of this stream up to this number count with control."""
+        ...
+
+    async def answer(self, ask: Ask) -> Told:
+        """Return what is known here."""
+        ...
+
 
 class ControlLink:
     """One holder's link; `run` keeps it."""
@@ -84,6 +98,7 @@ class ControlLink:
         self._is_registered = False
         #: Blobs that a grant was asked for and not answered.
         self._granting: dict[Digest, asyncio.Future[str]] = {}
+        self._answering: set[asyncio.Task[None]] = set()
         #: When control was last there; from the start where it never was.
         self._lost_at_s = clock.monotonic_s()
 
@@ -155,6 +170,12 @@ class ControlLink:
                 self.send(Applied(message.snapshot.epoch))
             case Cut(withdrawal):
                 self._holder.cut(withdrawal)
+            case UsageKept(stream, number):
+                self._holder.usage_kept(stream, number)
+            case AskActivity() | AskRequest() | AskUsage():
+                task = asyncio.create_task(self._answer(message))
+                self._answering.add(task)
+                task.add_done_callback(self._answered)
             case _:
                 self._hear_of_blob(message)
 
@@ -186,6 +207,14 @@ class ControlLink:
         self._is_registered = self._was_registered = True
         _log.info("registered with control at %s", self._address)
         self._holder.registered()
+
+    async def _answer(self, ask: Ask) -> None:
+        self.send(await self._holder.answer(ask))
+
+    def _answered(self, task: asyncio.Task[None]) -> None:
+        self._answering.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("control's question could not be answered", exc_info=error)
 
     def _end(self, _reason: str) -> None:
         self._link = None

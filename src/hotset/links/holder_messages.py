@@ -2,8 +2,11 @@
 
 A holder begins with `Register`; control answers `Registered`, or `Rejected` and closes. From then on control sends
 every newer snapshot: the `Records` that the holder lacks, then `Current` without them; the holder answers `Applied`.
-Gateways hear `Cut`. A worker sends `FactsNow` once its engine serves and gets a `Fence`, and `BeatNow` every second;
-a gateway sends `UsageNow`.
+Gateways hear `Cut`. A worker sends `FactsNow` once its engine serves and gets a `Fence`, and `BeatNow` every second.
+
+Both send what tenants used in `UsageNow`, again on each new link until a `UsageKept` says that it counts. Control asks
+for what only holders know, when a person wants to see it: `AskActivity`, `AskRequest`, `AskUsage`; each is answered
+under the number of the question. A gateway that ends says `Leaving`.
 
 A worker that lacks a blob asks for a grant of it: `GrantWanted`, answered by `Granted` or `NotGranted`. It shows the
 grant as the first word of a link of its own, `Fetch`, and hears `Registered`, then `Piece` after `Piece` and `Whole`,
@@ -13,11 +16,12 @@ or `Rejected`: so what is large is in no snapshot's and no heartbeat's way.
 import msgspec
 
 from hotset.core.fleet import Heartbeat, WorkerFacts
-from hotset.core.ids import Digest, EngineName
+from hotset.core.ids import Digest, EngineName, RequestId
+from hotset.core.on_call import Activity, RequestAtWorker, RequestEntry
 from hotset.core.ports import Withdrawal
 from hotset.core.residency_report import WorkerReport
 from hotset.core.snapshot import RoutingSnapshot
-from hotset.core.usage import Usage
+from hotset.core.usage import UsageBatch
 from hotset.core.versions import VersionRecord
 from hotset.links.peers import Peer
 
@@ -53,9 +57,35 @@ class BeatNow(msgspec.Struct, frozen=True, array_like=True, tag="beat"):
 
 
 class UsageNow(msgspec.Struct, frozen=True, array_like=True, tag="usage"):
-    """What tenants used at this gateway since it last said so."""
+    """What tenants used at this process, and control did not yet say that it counts."""
 
-    usages: list[Usage]
+    batch: UsageBatch
+
+
+class ActivityTold(msgspec.Struct, frozen=True, array_like=True, tag="activity_told"):
+    """What went on here in the last minute."""
+
+    number: int
+    activity: Activity
+
+
+class RequestTold(msgspec.Struct, frozen=True, array_like=True, tag="request_told"):
+    """What is known here of a request: a gateway's entry, a worker's memory, or neither."""
+
+    number: int
+    entry: RequestEntry | None = None
+    at_worker: RequestAtWorker | None = None
+
+
+class UsageTold(msgspec.Struct, frozen=True, array_like=True, tag="usage_told"):
+    """All that was used here counts with control by now, or not."""
+
+    number: int
+    is_all_kept: bool
+
+
+class Leaving(msgspec.Struct, frozen=True, array_like=True, tag="leaving"):
+    """A gateway's last word: it ends because it was told to, and has nothing left to say."""
 
 
 class Registered(msgspec.Struct, frozen=True, array_like=True, tag="registered"):
@@ -136,5 +166,35 @@ class Whole(msgspec.Struct, frozen=True, array_like=True, tag="whole"):
     """There are no more."""
 
 
-ToControl = Register | Applied | FactsNow | BeatNow | UsageNow | GrantWanted | Fetch
-FromControl = Registered | Rejected | Fence | Records | Current | Cut | Granted | NotGranted | Piece | Whole
+class UsageKept(msgspec.Struct, frozen=True, array_like=True, tag="usage_kept"):
+    """Every batch of this stream up to this number counts, and need not be told again."""
+
+    stream: str
+    number: int
+
+
+class AskActivity(msgspec.Struct, frozen=True, array_like=True, tag="ask_activity"):
+    """What went on in the last minute?"""
+
+    number: int
+
+
+class AskRequest(msgspec.Struct, frozen=True, array_like=True, tag="ask_request"):
+    """What became of this request?"""
+
+    number: int
+    request: RequestId
+
+
+class AskUsage(msgspec.Struct, frozen=True, array_like=True, tag="ask_usage"):
+    """Tell at once what tenants used, and say when all of it counts."""
+
+    number: int
+
+
+Ask = AskActivity | AskRequest | AskUsage
+Told = ActivityTold | RequestTold | UsageTold
+ToControl = Register | Applied | FactsNow | BeatNow | UsageNow | Told | Leaving | GrantWanted | Fetch
+FromControl = (
+    Registered | Rejected | Fence | Records | Current | Cut | UsageKept | Ask | Granted | NotGranted | Piece | Whole
+)

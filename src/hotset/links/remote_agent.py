@@ -56,6 +56,7 @@ class RemoteTicket:
         self._num_taken = 0
         self.lane: Lane = "hot"
         self.load_seconds = 0.0
+        self.worker: str = agent.entry.facts.worker
         #: Done once the agent accepted or refused.
         self.answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         #: Done once an abort is confirmed.

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from hotset.storage.audit import Audit
 from hotset.storage.bases import Bases
-from hotset.storage.fleet import Homes, Pools, Workers
+from hotset.storage.fleet import Gateways, Homes, Pools, Workers
 from hotset.storage.jobs import Jobs
 from hotset.storage.operators import Operators
 from hotset.storage.schema import SETTINGS
@@ -37,6 +37,7 @@ class Catalogue:
         self.trust = Trust(connection)
         self.pools = Pools(connection)
         self.workers = Workers(connection)
+        self.gateways = Gateways(connection)
         self.homes = Homes(connection)
         self.jobs = Jobs(connection)
         self.audit = Audit(connection)

@@ -1,4 +1,4 @@
-"""Pools, workers and homes: who serves whom with what, and where each version is meant to be."""
+"""Pools, workers, gateways and homes: who serves whom with what, and where each version is meant to be."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Row, delete, insert, select, update
 from hotset.core.fleet import WorkerFacts, WorkerState
 from hotset.core.ids import Digest, EngineName, PoolName, TenantId, WorkerId
 from hotset.storage.rows import PoolRow, WorkerRow
-from hotset.storage.schema import HOMES, POOL_TENANTS, POOLS, WORKERS
+from hotset.storage.schema import GATEWAYS, HOMES, POOL_TENANTS, POOLS, WORKERS
 
 
 class Pools:
@@ -111,6 +111,26 @@ class Workers:
     def all(self) -> list[WorkerRow]:
         """Return every worker, lost ones too, by id."""
         return [_worker(row) for row in self._connection.execute(select(WORKERS).order_by(WORKERS.c.worker))]
+
+
+class Gateways:
+    """Typed reads and writes of gateways that registered and did not say that they end."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def register(self, gateway: str, now_s: float) -> None:
+        """Record that a gateway is there."""
+        self.remove(gateway)
+        self._connection.execute(insert(GATEWAYS).values(gateway=gateway, registered_at_s=now_s))
+
+    def remove(self, gateway: str) -> bool:
+        """Forget a gateway; return whether it was known."""
+        return self._connection.execute(delete(GATEWAYS).where(GATEWAYS.c.gateway == gateway)).rowcount > 0
+
+    def all(self) -> list[str]:
+        """Return every gateway, by name."""
+        return list(self._connection.execute(select(GATEWAYS.c.gateway).order_by(GATEWAYS.c.gateway)).scalars())
 
 
 class Homes:

@@ -12,6 +12,7 @@ from pathlib import Path
 from hotset.core.errors import StateLockedError
 from hotset.storage.durable import make_private_folder, write_durably
 from hotset.storage.kept_snapshot import KeptSnapshot
+from hotset.storage.kept_usage import KeptUsage
 
 
 class HolderFolder:
@@ -20,6 +21,7 @@ class HolderFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.snapshot = KeptSnapshot(path / "snapshot")
+        self.usage = KeptUsage(path / "usage")
         #: A worker's local store.
         self.store = path / "store"
         #: What a worker that can't open the trusted store fetched of it.

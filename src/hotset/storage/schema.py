@@ -224,6 +224,23 @@ USAGE = Table(
     Column("slot_seconds", Float, nullable=False),
 )
 
+USAGE_STREAMS = Table(
+    "usage_streams",
+    METADATA,
+    Column("role", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("stream", Text, primary_key=True),
+    Column("number", Integer, nullable=False),
+    Column("at_s", Float, nullable=False),
+)
+
+GATEWAYS = Table(
+    "gateways",
+    METADATA,
+    Column("gateway", Text, primary_key=True),
+    Column("registered_at_s", Float, nullable=False),
+)
+
 AUDIT = Table(
     "audit",
     METADATA,

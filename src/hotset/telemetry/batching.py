@@ -34,6 +34,10 @@ class BatchEfficiency:
             self._expected_s = _SUMS_KEPT * self._expected_s + alone_s
             self._taken_s = _SUMS_KEPT * self._taken_s + step.seconds
 
+    def sums(self) -> tuple[float, float]:
+        """Return what steps of several adapters would have taken, and what they took; of several processes they add."""
+        return self._expected_s, self._taken_s
+
     def ratio(self) -> float | None:
         """Return the efficiency; None where it is not known."""
         return self._expected_s / self._taken_s if self._taken_s > 0 else None

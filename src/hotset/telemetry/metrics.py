@@ -14,9 +14,10 @@ from hotset import __version__
 from hotset.core.clock import Clock
 from hotset.core.ids import TenantId
 from hotset.core.messages import StepFacts
+from hotset.core.on_call import Activity
+from hotset.core.time_counts import quantile
 from hotset.core.usage import UsageSums
 from hotset.telemetry import names
-from hotset.telemetry.activity import SHARES, Activity
 from hotset.telemetry.batching import BatchEfficiency
 from hotset.telemetry.instruments import CounterTable, GaugeTable, HistogramTable
 from hotset.telemetry.measures import Measures
@@ -68,7 +69,7 @@ class Metrics(Collector):
         self._engines_ended = CounterTable(names.ENGINES_ENDED)
         self._build = GaugeTable(names.BUILD)
         self._build.set(1, (__version__,))
-        #: What gateways of this process count for usage reports; taken away by whoever keeps it.
+        #: What gateways and agents of this process count for usage reports; taken away by whoever keeps it.
         self.usage = UsageSums()
         #: What `top` shows of the last minute.
         self.recent_first_tokens = RecentTimes()
@@ -191,9 +192,9 @@ class Metrics(Collector):
         return Activity(
             in_flight=self._count_in_flight(),
             per_minute={name: count.count(now_s) for name, count in self.recent.items()},
-            first_token_s=self.recent_first_tokens.quantiles(SHARES, now_s),
+            first_tokens=self.recent_first_tokens.counts(now_s),
             queue=self.measures.queue(),
-            batch_efficiency=self._batching.ratio(),
+            batching=self._batching.sums(),
         )
 
     def identity_conflict(self, role: str) -> None:
@@ -211,8 +212,8 @@ class Metrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield every metric (called by the registry when it is scraped)."""
         self._in_flight.set(self._count_in_flight())
-        recent = self.recent_first_tokens.quantiles((_WORST_SHARE,), self._clock.monotonic_s())
-        self._worst.set(max((slowest for (slowest,) in recent.values()), default=0.0))
+        recent = self.recent_first_tokens.counts(self._clock.monotonic_s())
+        self._worst.set(max((quantile(counts, _WORST_SHARE) for counts in recent.values()), default=0.0))
         efficiency = self._batching.ratio()
         if efficiency is not None:
             self._batch_efficiency.set(efficiency)

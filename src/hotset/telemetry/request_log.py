@@ -13,54 +13,13 @@ from typing import BinaryIO
 
 import msgspec
 
-from hotset.core.ids import RequestId
+from hotset.core.on_call import RequestEntry
 
 _log = logging.getLogger(__name__)
 
 _ENTRIES_WAITING_MAX = 100_000
 _BATCH_S = 0.1
 _BLOCK_BYTES = 64 * 1024
-
-
-class RequestEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One request as the log keeps it. Times in seconds; None where the request did not come that far.
-
-    A field with a default came later than others: lines of an older release are read without it.
-    """
-
-    request_id: RequestId
-    #: Wall-clock seconds at which the request's head had arrived.
-    at: float
-    tenant: str
-    key: str
-    #: As the client wrote it where it was resolved, else empty: a foreign name is never logged.
-    alias: str
-    #: ``owner/name``, empty for a base.
-    adapter: str
-    #: The version's number, 0 for a base.
-    version: int
-    #: Digest of the base version.
-    base: str
-    #: ``chat``, ``completions`` or ``responses``.
-    endpoint: str
-    stream: bool
-    #: ``hot``, ``loading``, ``async`` where it is answered later, or empty where none was decided.
-    lane: str
-    prompt_tokens: int
-    completion_tokens: int
-    queue_s: float | None
-    load_s: float | None
-    first_token_s: float | None
-    total_s: float
-    outcome: str
-    #: The error's code, empty where there was none.
-    code: str
-    #: First-token budget asked for or set by default, in milliseconds; null where there was none.
-    budget_ms: int | None = None
-    #: Milliseconds after which the client was told to come back; null where it was not.
-    retry_after_ms: int | None = None
-    #: The job that the request was accepted as, or a try of which it is; empty where there is none.
-    job: str = ""
 
 
 class RequestLog:
@@ -194,6 +153,18 @@ def find(path: Path, request_id: str) -> RequestEntry | None:
             entry = _entry(line)
             if entry is not None and entry.request_id == request_id:
                 return entry
+    return None
+
+
+def find_in(folder: Path, request_id: str) -> tuple[str | None, RequestEntry] | None:
+    """Return the entry of one request from whichever log in a folder holds it, and the name of that log's gateway.
+
+    ``requests.jsonl`` is the log of one process that is all, ``requests-NAME.jsonl`` a gateway's.
+    """
+    for path in sorted(folder.glob("requests*.jsonl")):
+        entry = find(path, request_id)
+        if entry is not None:
+            return path.stem.removeprefix("requests").removeprefix("-") or None, entry
     return None
 
 

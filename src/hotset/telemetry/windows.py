@@ -1,43 +1,45 @@
-"""What happened in the last minute: quantiles of times by tenant, and counts. One event loop writes and reads."""
+"""What happened in the last minute: times by tenant, and counts. One event loop writes and reads."""
 
-import math
 from collections import deque
 
+from hotset.core.time_counts import TimeCounts, bucket_of, merged_counts
+
 WINDOW_S = 60.0
-#: Times kept of one tenant; of more than this in a minute the newest count.
-_TIMES_MAX = 512
+#: How finely the minute is cut: times leave it this many seconds' worth at once.
+_SLICE_S = 5.0
 
 
 class RecentTimes:
-    """Times of one kind, by tenant, each for a minute."""
+    """Times of one kind, by tenant, each counted for a minute."""
 
     def __init__(self) -> None:
-        #: Tenant → (when it was seen, seconds), oldest first.
-        self._times: dict[str, deque[tuple[float, float]]] = {}
+        #: (number of the slice of time, by tenant the counts in it), oldest first.
+        self._slices: deque[tuple[int, dict[str, TimeCounts]]] = deque()
 
     def add(self, tenant: str, seconds: float, now_s: float) -> None:
         """Take one in; the caller bounds the tenants."""
-        times = self._times.get(tenant)
-        if times is None:
-            times = self._times[tenant] = deque(maxlen=_TIMES_MAX)
-        times.append((now_s, seconds))
+        number = int(now_s // _SLICE_S)
+        if not self._slices or self._slices[-1][0] != number:
+            self._slices.append((number, {}))
+            self._drop(now_s)
+        counts = self._slices[-1][1].setdefault(tenant, {})
+        bucket = bucket_of(seconds)
+        counts[bucket] = counts.get(bucket, 0) + 1
 
     def forget(self, tenant: str) -> None:
         """Drop a tenant's times."""
-        self._times.pop(tenant, None)
+        for _, by_tenant in self._slices:
+            by_tenant.pop(tenant, None)
 
-    def quantiles(self, shares: tuple[float, ...], now_s: float) -> dict[str, tuple[float, ...]]:
-        """Return for each tenant with a time in the last minute the quantiles of these shares, nearest rank."""
-        found: dict[str, tuple[float, ...]] = {}
-        for tenant, times in list(self._times.items()):
-            while times and times[0][0] <= now_s - WINDOW_S:
-                times.popleft()
-            if times:
-                ordered = sorted(seconds for _, seconds in times)
-                found[tenant] = tuple(ordered[max(0, math.ceil(share * len(ordered)) - 1)] for share in shares)
-            else:
-                del self._times[tenant]
-        return found
+    def counts(self, now_s: float) -> dict[str, TimeCounts]:
+        """Return for each tenant with a time in the last minute its times."""
+        self._drop(now_s)
+        tenants = sorted({tenant for _, by_tenant in self._slices for tenant in by_tenant})
+        return {tenant: merged_counts(by_tenant.get(tenant, {}) for _, by_tenant in self._slices) for tenant in tenants}
+
+    def _drop(self, now_s: float) -> None:
+        while self._slices and (self._slices[0][0] + 1) * _SLICE_S <= now_s - WINDOW_S:
+            self._slices.popleft()
 
 
 class MinuteCount:

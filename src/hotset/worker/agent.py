@@ -20,8 +20,9 @@ from hotset.core.errors import (
     StaleRouteError,
 )
 from hotset.core.fleet import Heartbeat, Suspicion
-from hotset.core.ids import EngineName, WorkerId, engine_name
+from hotset.core.ids import EngineName, RequestId, WorkerId, engine_name
 from hotset.core.messages import EngineFacts, Inventory
+from hotset.core.on_call import RequestAtWorker
 from hotset.core.ports import Ticket, Work
 from hotset.core.residency_report import WorkerReport
 from hotset.core.snapshot import RoutingSnapshot
@@ -34,6 +35,8 @@ from hotset.worker.engine_life import EngineLife
 from hotset.worker.heartbeats import heartbeat_of
 from hotset.worker.holds import Holds
 from hotset.worker.local_store import LocalStore
+from hotset.worker.metering import SlotMeter, keep_metering
+from hotset.worker.recollection import Recollection
 from hotset.worker.settings import WorkerSettings
 from hotset.worker.starting import Fresh, Starter
 from hotset.worker.sweep import Sweep
@@ -89,6 +92,7 @@ class LocalAgent:
         self._clock = clock
         self._metrics = metrics
         self._worker = worker
+        self._recollection = Recollection(clock, worker)
         self._snapshot = RoutingSnapshot()
         self._standing = standing_of(self._snapshot, worker, base.digest)
         self._records: dict[EngineName, VersionRecord] = {}
@@ -117,7 +121,11 @@ class LocalAgent:
                 raise self._not_ours(work)
             if self._life is not life:
                 raise EngineUnavailableError
-        return await life.submit(work, name)
+        try:
+            return await life.submit(work, name)
+        except HotsetError as error:
+            self._recollection.refused(work.request_id, error.code)
+            raise
 
     def _is_ours(self, work: Work, name: EngineName | None) -> bool:
         """Whether the snapshot has the work's version, and has this worker serve its tenant."""
@@ -178,7 +186,11 @@ class LocalAgent:
 
     def view_residency(self) -> tuple[WorkerReport]:
         """Return who holds which slot here; see `core.ports.ResidencyViewer`."""
-        return (view_worker(self.base.name, self._life, self._clock.monotonic_s()),)
+        return (view_worker(self.base.name, self._life, self._clock.monotonic_s(), self._worker),)
+
+    def recall(self, request: RequestId) -> RequestAtWorker | None:
+        """Return what is remembered of a request that was sent here; None where nothing is."""
+        return self._recollection.of(request)
 
     def suspicions(self) -> tuple[Suspicion, ...]:
         """Return the versions that are held back here and that control is to hear of."""
@@ -300,6 +312,7 @@ class LocalAgent:
             clock=self._clock,
             metrics=self._metrics,
             reuse=self._make_reuse(),
+            recollection=self._recollection,
         )
         self._permit(life)
         self._life = life
@@ -308,15 +321,16 @@ class LocalAgent:
         effects = asyncio.create_task(life.run_effects())
         gone = asyncio.create_task(engine.wait_gone())
         watching = asyncio.create_task(life.watch())
+        metering = asyncio.create_task(self._meter(life))
         try:
             await asyncio.wait({effects, gone, watching}, return_when=asyncio.FIRST_COMPLETED)
             if watching.done() and not gone.done():
                 self._blame(watching.result())
         finally:
             self._life = None
-            for task in (effects, gone, watching):
+            for task in (effects, gone, watching, metering):
                 task.cancel()
-            await asyncio.wait({effects, gone, watching})
+            await asyncio.wait({effects, gone, watching, metering})
             await engine.stop()
             life.end()
         if not gone.cancelled() and not self._stopping:
@@ -338,6 +352,16 @@ class LocalAgent:
         """Return the versions of the snapshot that may be loaded here."""
         versions = self._snapshot.versions.items()
         return {name: r for name, r in versions if r.base == self.base.digest and name not in self._holds}
+
+    async def _meter(self, life: EngineLife) -> None:
+        """Count what tenants use of one engine, until cancelled."""
+
+        def adapter_of(name: EngineName) -> str:
+            record = self._records.get(name)
+            return "" if record is None else str(record.ref.adapter)
+
+        meter = SlotMeter(self._metrics.usage, adapter_of)
+        await keep_metering(meter, lambda: life.residency.state.slots, life.observer.events, self._clock)
 
     def _permit(self, life: EngineLife) -> None:
         life.permit(self._records, self._standing.quotas, is_frozen=self._snapshot.is_frozen)

@@ -55,6 +55,7 @@ from hotset.worker.lease_ticket import LeaseTicket
 from hotset.worker.local_store import LocalStore
 from hotset.worker.observing import Observer
 from hotset.worker.progress import Progress
+from hotset.worker.recollection import Recollection
 from hotset.worker.refusals import error_of
 from hotset.worker.running import Running
 from hotset.worker.settings import WorkerSettings
@@ -77,6 +78,7 @@ class EngineLife:
         clock: Clock,
         metrics: Metrics,
         reuse: ReuseModel | None = None,
+        recollection: Recollection | None = None,
     ) -> None:
         self.engine = engine
         facts = self.facts = fresh.facts
@@ -99,7 +101,7 @@ class EngineLife:
         self._turns = Turns()
         self._progress = Progress(clock)
         #: What is to be seen of it.
-        self.observer = Observer(metrics, clock)
+        self.observer = Observer(metrics, clock, recollection or Recollection(clock))
         engine.watch_steps(metrics.step)
         rhythm = Rhythm(settings.watchdog_interval_s, settings.stall_timeout_s, self._has_room)
         self._watchdog = Watchdog(engine, fresh.baseline, self._progress, rhythm, metrics)

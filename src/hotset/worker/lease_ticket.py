@@ -49,6 +49,7 @@ class LeaseTicket:
         self._reader: asyncio.Task[object] | None = None
         self.lane: Lane = lane
         self.load_seconds = load_seconds
+        self.worker = ""
         stream.watch(self._count)
 
     async def events(self) -> list[EngineEvent]:

@@ -13,11 +13,25 @@ from hotset.core.clock import Clock
 from hotset.core.fleet import Heartbeat, WorkerFacts
 from hotset.core.ids import PoolName, WorkerId
 from hotset.core.messages import EngineFacts
+from hotset.core.on_call import Activity
 from hotset.core.ports import Withdrawal
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.links.control_link import ControlLink
-from hotset.links.holder_messages import BeatNow, FactsNow, Register
+from hotset.links.holder_messages import (
+    ActivityTold,
+    Ask,
+    AskActivity,
+    AskRequest,
+    AskUsage,
+    BeatNow,
+    FactsNow,
+    Register,
+    RequestTold,
+    Told,
+    UsageTold,
+)
 from hotset.links.peers import Peer
+from hotset.links.usage_outbox import UsageOutbox
 from hotset.links.worker_messages import PROTOCOL
 from hotset.routing.identity import may_serve_alone
 from hotset.storage.kept_snapshot import KeptSnapshot, SnapshotKeeper
@@ -52,6 +66,8 @@ class Membership:
         instance: str,
         fences: KeptFence,
         kept: KeptSnapshot,
+        usage: UsageOutbox,
+        activity: Callable[[], Activity],
         make_agent: Callable[[RoutingSnapshot], LocalAgent | None],
         pool: PoolName | None,
         clock: Clock,
@@ -63,6 +79,8 @@ class Membership:
             instance: Of this start of the process.
             fences: Keeps the fence from one start to the next.
             kept: Keeps the snapshot.
+            usage: Tells control what tenants use here.
+            activity: Returns what went on here in the last minute.
             make_agent: Makes the agent from the first snapshot that has the base, not yet run; None while none has.
             pool: The pool that this worker's own configuration asks for.
             clock: Where time comes from.
@@ -74,6 +92,8 @@ class Membership:
         self._fences = fences
         self._kept = kept
         self._keeper = SnapshotKeeper(kept)
+        self._usage = usage
+        self._activity = activity
         self._make_agent = make_agent
         self._pool = pool
         self._clock = clock
@@ -93,6 +113,7 @@ class Membership:
     async def begin(self, control: ControlLink) -> None:
         """Take what was kept: the fence, and the snapshot, from which it can go on without control."""
         self._control = control
+        await self._usage.begin(control.send, lambda: control.is_registered)
         self._kept_fence = await asyncio.to_thread(self._fences.read)
         snapshot = await asyncio.to_thread(self._kept.read)
         if snapshot is not None:
@@ -125,6 +146,10 @@ class Membership:
         """Return once what is to be kept is kept."""
         await self._keeper.settle()
 
+    async def say_goodbye(self) -> None:
+        """Tell control what was used up to here; what it does not hear is kept."""
+        await self._usage.settle()
+
     # --- what control says -----------------------------------------------------------------------------
 
     def registering(self) -> Register:
@@ -134,6 +159,7 @@ class Membership:
     def registered(self) -> None:
         """Control takes us."""
         self._is_rejected, self._told = False, None
+        self._usage.linked()
         self._tell_facts()
 
     def rejected(self, code: str, message: str) -> None:
@@ -161,6 +187,20 @@ class Membership:
     def cut(self, withdrawal: Withdrawal) -> int:
         """Gateways end what runs; the agent hears of it from them."""
         return 0
+
+    def usage_kept(self, stream: str, number: int) -> None:
+        """Control counts this stream up to this number."""
+        self._usage.kept(stream, number)
+
+    async def answer(self, ask: Ask) -> Told:
+        """Return what control asks for; of a request what the agent remembers."""
+        match ask:
+            case AskActivity(number):
+                return ActivityTold(number, self._activity())
+            case AskRequest(number, request):
+                return RequestTold(number, at_worker=None if self.agent is None else self.agent.recall(request))
+            case AskUsage(number):
+                return UsageTold(number, await self._usage.settle())
 
     # --- within ----------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from hotset.core.ids import EngineName, RequestId, TenantId
 from hotset.core.ports import Lane
 from hotset.core.residency_report import SlotEvent
 from hotset.telemetry.metrics import Metrics
+from hotset.worker.recollection import Recollection
 
 #: Loads and evictions that are kept for whoever asks.
 _EVENTS_MAX = 256
@@ -26,8 +27,9 @@ class _Arrival:
 class Observer:
     """Hears what happens and changes nothing."""
 
-    def __init__(self, metrics: Metrics, clock: Clock) -> None:
+    def __init__(self, metrics: Metrics, clock: Clock, recollection: Recollection) -> None:
         self._metrics = metrics
+        self._recollection = recollection
         self._clock = clock
         #: Requests that wait for their slot or their place.
         self._waiting: dict[RequestId, _Arrival] = {}
@@ -40,12 +42,14 @@ class Observer:
         """A request came; `settled` follows."""
         arrival = _Arrival(name, lane, self._clock.monotonic_s(), predicted_s)
         self._waiting[request] = arrival
+        self._recollection.arrived(request, name, lane)
         if predicted_s is not None:
             self._predicted[request] = arrival
 
     def settled(self, request: RequestId) -> None:
         """A request waits no more, whatever came of it."""
         self._waiting.pop(request, None)
+        self._recollection.settled(request)
 
     def first_token(self, request: RequestId) -> None:
         """A request's first token came."""
@@ -92,4 +96,5 @@ class Observer:
 
     def _note(self, event: SlotEvent) -> None:
         self._num_events += 1
+        self._recollection.befell(event)
         self._events.append((self._clock.monotonic_s(), event.numbered(self._num_events)))

@@ -3,27 +3,29 @@
 from collections.abc import Iterator, Mapping
 
 from hotset.core.fleet import DEFAULT_POOL
-from hotset.core.ids import BaseName, EngineName
+from hotset.core.ids import BaseName, EngineName, WorkerId
 from hotset.core.residency_report import WorkerReport
 from hotset.core.versions import VersionRecord
 from hotset.residency.report import report
 from hotset.worker.engine_life import EngineLife
 
 
-def view_worker(base: BaseName, life: EngineLife | None, now_s: float) -> WorkerReport:
+def view_worker(base: BaseName, life: EngineLife | None, now_s: float, worker: WorkerId | None = None) -> WorkerReport:
     """Return the report of one worker.
 
     Args:
         base: What it serves.
         life: Of its present engine; None while none serves.
         now_s: Monotonic seconds.
+        worker: Who it is in a fleet.
     """
     if life is None:
-        return WorkerReport(base=base)
+        return WorkerReport(base=base, worker=worker)
     facts = life.facts
     num_running = life.num_running()
     return WorkerReport(
         base=base,
+        worker=worker,
         engine=facts.engine,
         num_slots=facts.num_slots,
         residency=report(life.residency, now_s, wanting=life.num_wanting()),

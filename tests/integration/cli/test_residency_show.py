@@ -29,9 +29,9 @@ def ask(server: RunningServer, tenant: str) -> None:
 
 
 def shown(command: Hotset, *options: object) -> dict[str, Any]:
-    status, workers, _ = command("residency", "show", *options, "--json")
-    assert status == 0
-    (worker,) = workers
+    status, answer, _ = command("residency", "show", *options, "--json")
+    assert (status, answer["unreached"]) == (0, [])
+    (worker,) = answer["workers"]
     return worker
 
 

@@ -151,7 +151,7 @@ def test_metrics_explain_and_status(tmp_path: Path) -> None:
     async def story() -> None:
         async with installation(tmp_path) as inst:
             assert "hotset_build_info" in (await inst.local.get("/metrics")).text
-            assert (await inst.ok("GET", "/requests/req-1"))["lane"] == "hot"
+            assert (await inst.ok("GET", "/requests/req-1"))["lane"] == "loading"
             assert (await inst.call("GET", "/requests/req-2")).status_code == 404
             status = await inst.ok("GET", "/status")
             assert (status["one_person"], status["num_tenants"]) == (True, 0)

@@ -66,7 +66,9 @@ def test_of_two_agents_with_one_name_the_one_that_served_last_serves(tmp_path: P
         async with installation(tmp_path) as inst:
             base = Digest((await inst.add_base())["digest"])
             counted: list[str] = []
-            holders = Holders(inst.control.fleet, inst.control.commits, inst.clock, on_conflict=counted.append)
+            holders = Holders(
+                inst.control.fleet, inst.control.commits, inst.control.usage, inst.clock, on_conflict=counted.append
+            )
             inst.control.add_holders(holders)
             first = await comes(holders, W1, "first")
             await holders.facts(first, facts(base))
@@ -99,7 +101,7 @@ def test_an_agent_that_starts_again_in_its_folder_is_heard_from_its_first_heartb
         async with installation(tmp_path) as inst:
             base = Digest((await inst.add_base())["digest"])
             fleet = inst.control.fleet
-            holders = Holders(fleet, inst.control.commits, inst.clock, on_conflict=lambda _: None)
+            holders = Holders(fleet, inst.control.commits, inst.control.usage, inst.clock, on_conflict=lambda _: None)
             inst.control.add_holders(holders)
 
             def beats(session: Session, number: int) -> None:
@@ -128,7 +130,9 @@ def test_workers_get_no_keys_and_gateways_share_rates(tmp_path: Path) -> None:
         async with installation(tmp_path) as inst:
             await inst.ok("POST", "/tenants", {"tenant": "acme"})
             await inst.ok("POST", "/keys", {"tenant": "acme"})
-            holders = Holders(inst.control.fleet, inst.control.commits, inst.clock, on_conflict=lambda _: None)
+            holders = Holders(
+                inst.control.fleet, inst.control.commits, inst.control.usage, inst.clock, on_conflict=lambda _: None
+            )
             inst.control.add_holders(holders)
             worker, gateway = await comes(holders, W1, "w"), await comes(holders, G1, "g")
             other = await comes(holders, Peer("gateway", "g2"), "h")

@@ -88,7 +88,7 @@ def test_values_are_those_that_were_given() -> None:
     assert shown["hotset_adapter_queue_age_seconds", (("adapter", "acme/a@1"),)] == 0.5
     assert shown["hotset_pool_saturation_ratio", (("base", "smol"), ("pool", "default"))] == 1.5
     assert shown["hotset_adapter_load_duration_seconds_count", (("rank_class", "16"), ("source_tier", "cold"))] == 1
-    assert shown["hotset_worst_tenant_time_to_first_token_seconds", ()] == pytest.approx(0.02)
+    assert shown["hotset_worst_tenant_time_to_first_token_seconds", ()] == pytest.approx(0.02, rel=0.01)
 
 
 def test_an_observation_on_an_edge_belongs_to_the_bucket_it_closes() -> None:
@@ -136,15 +136,15 @@ def test_the_worst_time_to_first_token_is_that_of_the_slowest_tenant_in_the_last
     name = ("hotset_worst_tenant_time_to_first_token_seconds", ())
     for number in range(100):
         metrics.first_token("acme", 9.0 if number < 4 else 0.1)  # the slowest twentieth does not count
-    assert samples(metrics)[name] == 0.1
+    assert samples(metrics)[name] == pytest.approx(0.1, rel=0.011)
     metrics.first_token("globex", 3.0)
-    assert samples(metrics)[name] == 3.0
+    assert samples(metrics)[name] == pytest.approx(3.0, rel=0.011)
     clock.advance(59)
     metrics.first_token("globex", 1.0)
-    assert samples(metrics)[name] == 3.0
-    clock.advance(2)
-    assert samples(metrics)[name] == 1.0
-    clock.advance(61)
+    assert samples(metrics)[name] == pytest.approx(3.0, rel=0.011)
+    clock.advance(6)  # times leave the minute by slices of five seconds
+    assert samples(metrics)[name] == pytest.approx(1.0, rel=0.011)
+    clock.advance(66)
     assert samples(metrics)[name] == 0.0
 
 

@@ -1,27 +1,27 @@
 """What counts as the last minute, and what its quantiles are."""
 
 from hotset.core.messages import StepFacts
+from hotset.core.time_counts import quantile
 from hotset.telemetry.batching import BatchEfficiency
 from hotset.telemetry.windows import MinuteCount, RecentTimes
 
 
-def test_quantiles_are_those_of_the_last_minute_by_nearest_rank() -> None:
+def test_every_time_of_the_last_minute_counts_and_older_ones_leave_by_slices() -> None:
     times = RecentTimes()
     for number in range(1, 101):
         times.add("acme", number / 100, now_s=number / 10)
-    assert times.quantiles((0.5, 0.95), 10.0) == {"acme": (0.5, 0.95)}
-    assert times.quantiles((0.0, 1.0), 65.0) == {"acme": (0.51, 1.0)}
+    counts = times.counts(10.0)["acme"]
+    assert sum(counts.values()) == 100
+    assert abs(quantile(counts, 0.5) - 0.5) < 0.005
+    assert abs(quantile(counts, 0.95) - 0.95) < 0.0095
+    # At 65 s those of the first five seconds are gone.
+    left = times.counts(65.0)["acme"]
+    assert sum(left.values()) == 51
+    assert abs(quantile(left, 0.0) - 0.5) < 0.006
     times.add("globex", 2.0, 65.0)
     times.forget("acme")
-    assert times.quantiles((0.5,), 65.0) == {"globex": (2.0,)}
-    assert times.quantiles((0.5,), 200.0) == {}
-
-
-def test_of_many_times_the_newest_count() -> None:
-    times = RecentTimes()
-    for number in range(2000):
-        times.add("acme", float(number), 0.0)
-    assert times.quantiles((0.0,), 1.0) == {"acme": (2000.0 - 512,)}
+    assert {tenant: sum(found.values()) for tenant, found in times.counts(65.0).items()} == {"globex": 1}
+    assert times.counts(200.0) == {}
 
 
 def test_a_count_is_of_the_last_minute() -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from hotset.cli.client import AdminClient
-from hotset.cli.output import print_json, print_table, say, warn
+from hotset.cli.output import print_json, print_table, say, warn, warn_unreached
 from hotset.cli.session import CLOCK, Json, Yes, admin, confirm
 from hotset.core.errors import InvalidRequestError
 
@@ -246,3 +246,5 @@ def _tell(answer: Any, as_json: bool, sentence: str) -> None:
         print_json(answer)
     else:
         say(sentence)
+        if isinstance(answer, dict):
+            warn_unreached(answer)

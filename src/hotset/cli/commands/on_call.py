@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.live import Live
 
 from hotset.cli.durations import parse_duration_s
-from hotset.cli.output import duration, moment, print_json, print_pairs, print_table
+from hotset.cli.output import duration, moment, print_json, print_pairs, print_table, warn_unreached
 from hotset.cli.session import Json, admin
 from hotset.cli.top_view import top_view
 
@@ -28,7 +28,10 @@ _USAGE_COLUMNS = (
 )
 _REFRESH_S = 1.0
 #: Of a log entry, what is told in other words.
-_REWORDED = ("queue_s", "load_s", "first_token_s", "total_s", "alias", "base", "version", "waits", "evicted", "loaded")
+_REWORDED = (
+    *("queue_s", "load_s", "first_token_s", "total_s", "alias", "base", "version", "waits", "evicted", "loaded"),
+    *("at_workers", "unreached"),
+)
 
 
 def register(root: typer.Typer) -> None:
@@ -46,12 +49,29 @@ def explain(context: typer.Context, request_id: str, json: Json = False) -> None
         print_json(entry)
         return
     told = {name: moment(value) if name == "at" else value for name, value in entry.items() if name not in _REWORDED}
-    print_pairs({**told, **_stages(entry), "evicted": _eviction(entry), "loaded": _load(entry)}.items())
+    print_pairs(
+        {**told, **_stages(entry), **_tries(entry), "evicted": _eviction(entry), "loaded": _load(entry)}.items()
+    )
+    warn_unreached(entry)
 
 
 def _stages(entry: Mapping[str, Any]) -> dict[str, str | None]:
     waits = entry["waits"]
     return {name.removesuffix("_s"): duration(waits[name]) for name in waits}
+
+
+def _tries(entry: Mapping[str, Any]) -> dict[str, str]:
+    """Return what became of it at each worker, where it came to several or was refused."""
+    tries = entry["at_workers"]
+    if len(tries) == 1 and not tries[0]["code"]:
+        return {}
+    return {f"at {each['worker'] or 'the worker'}": _try(each) for each in tries}
+
+
+def _try(each: Mapping[str, Any]) -> str:
+    if each["waited_s"] is None:
+        return "waits"
+    return f"{each['code'] or 'dispatched'} after {duration(each['waited_s'])}"
 
 
 def _eviction(entry: Mapping[str, Any]) -> str | None:
@@ -91,6 +111,8 @@ def usage(
         cells = [[_cell(row[name]) for name in _USAGE_COLUMNS] for row in rows]
         columns = [name.replace("_", " ") for name in _USAGE_COLUMNS]
         print_table(columns, cells, empty="Nothing was used yet.")
+    if not json:
+        warn_unreached(answer)
 
 
 def _cell(value: object) -> object:

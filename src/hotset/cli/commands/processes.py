@@ -20,8 +20,8 @@ from hotset.cli.commands.fleet import workers
 from hotset.cli.fleet.control import ControlTold, run_control
 from hotset.cli.fleet.gateway import GatewayTold, run_gateway
 from hotset.cli.fleet.worker import WorkerTold, run_worker
-from hotset.cli.output import print_json, print_table
-from hotset.cli.session import CLOCK, ConfigFile, EngineOption, Json, admin, settings_of
+from hotset.cli.output import print_json, print_table, say, warn_unreached
+from hotset.cli.session import CLOCK, ConfigFile, EngineOption, Json, Yes, admin, confirm, settings_of
 from hotset.telemetry.logs import configure
 
 Name = Annotated[str | None, typer.Option(help="Of this process among those of its role.", show_default=False)]
@@ -31,7 +31,7 @@ ControlAddress = Annotated[
 MetricsPort = Annotated[int | None, typer.Option(help="Of its own metrics page; none without.", show_default=False)]
 
 
-holders = typer.Typer(no_args_is_help=True, help="Gateways and workers in processes of their own: list.")
+holders = typer.Typer(no_args_is_help=True, help="Gateways and workers in processes of their own: list, remove.")
 _HOLDER_COLUMNS = ("role", "name", "epoch", "linked for", "fence")
 
 
@@ -134,6 +134,19 @@ def list_holders(context: typer.Context, json: Json = False) -> None:
         for each in found["holders"]
     ]
     print_table(_HOLDER_COLUMNS, rows, empty="No gateway or worker is there in a process of its own.")
+    warn_unreached(found)
+
+
+@holders.command("remove")
+def remove_gateway(context: typer.Context, gateway: str, yes: Yes = False, json: Json = False) -> None:
+    """Forget a gateway that is gone for good and did not say so; a worker is forgotten by `hotset worker remove`."""
+    confirm(f"Forget gateway {gateway}?", yes=yes)
+    with admin(context) as client:
+        answer = client.delete(f"/gateways/{gateway}")
+    if json:
+        print_json(answer)
+    else:
+        say(f"Gateway {gateway} is forgotten.")
 
 
 def _run(work: Coroutine[Any, Any, None]) -> None:

@@ -5,8 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from hotset.cli.output import duration, print_json, print_table, say, size
+from hotset.cli.output import duration, print_json, print_table, say, size, warn_unreached
 from hotset.cli.session import Json, admin
+from hotset.cli.wording import named
 
 residency = typer.Typer(no_args_is_help=True, help="The engines' slots: show.")
 _SLOT_COLUMNS = ("slot", "state", "version", "charged to", "hot for", "load", "leases", "used by", "bytes", "worth")
@@ -30,23 +31,25 @@ def show_residency(
     Needs a running server: without one there is no engine, and so no slot.
     """
     with admin(context) as client:
-        workers = client.get("/residency", base=base)["workers"]
+        answer = client.get("/residency", base=base)
     if json:
-        print_json(workers)
+        print_json(answer)
         return
+    workers = answer["workers"]
     for worker in workers:
         _tell_worker(worker)
     if not workers:
-        say("There is no base yet: hotset base add FOLDER.")
+        say("No worker is linked." if answer["unreached"] else "There is no base yet: hotset base add FOLDER.")
+    warn_unreached(answer)
 
 
 def _tell_worker(worker: dict[str, Any]) -> None:
     if worker["engine"] is None:
-        say(f"{worker['base']}: no engine serves it right now.")
+        say(f"{named(worker)}: no engine serves it right now.")
         return
     slots, warm = worker["slots"], worker["warm"]
     num_taken = sum(slot["state"] != "empty" for slot in slots)
-    say(f"{worker['base']} on {worker['engine']}: {num_taken} of {worker['num_slots']} slots taken.")
+    say(f"{named(worker)} on {worker['engine']}: {num_taken} of {worker['num_slots']} slots taken.")
     print_table(_SLOT_COLUMNS, map(_slot_row, slots), empty="It has no slots.")
     print_table(_TENANT_COLUMNS, map(_tenant_row, worker["tenants"]), empty="No tenant holds a slot or is owed one.")
     say(f"Next: {_next(worker['next'])}")
@@ -57,9 +60,9 @@ def _tell_worker(worker: dict[str, Any]) -> None:
 
 def _tell_store(worker: dict[str, Any], warm: dict[str, Any]) -> None:
     """Tell what the local store holds, and whose it is."""
-    named = ", ".join(f"{each['version']} {size(each['bytes'])}" for each in warm["largest"])
+    largest = ", ".join(f"{each['version']} {size(each['bytes'])}" for each in warm["largest"])
     held = f"Warm: {warm['num_versions']} versions, {size(warm['bytes'])} of {size(warm['bytes_max'])}"
-    say(held + (f"; largest: {named}." if named else "."))
+    say(held + (f"; largest: {largest}." if largest else "."))
     rows = [_byte_row(tenant) for tenant in worker["tenants"] if tenant["store_bytes"] or tenant["reserve_bytes"]]
     if rows:
         print_table(_BYTE_COLUMNS, rows, empty="")

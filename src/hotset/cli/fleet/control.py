@@ -19,9 +19,10 @@ from hotset.control.blob_grants import BlobGrants
 from hotset.control.declaring import Declared, declare
 from hotset.control.holder_door import HolderDoor
 from hotset.control.holders import Holders
+from hotset.control.witnesses import FleetWitness
 from hotset.core.clock import Clock
 from hotset.telemetry.metrics import Metrics
-from hotset.telemetry.request_log import find
+from hotset.telemetry.request_log import find_in
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,13 @@ class ControlServer:
         self.metrics = Metrics(clock)
         self.control = make_control(settings, place.folder, clock)
         self.holders = Holders(
-            self.control.fleet, self.control.commits, clock, on_conflict=self.metrics.identity_conflict
+            self.control.fleet,
+            self.control.commits,
+            self.control.usage,
+            clock,
+            on_conflict=self.metrics.identity_conflict,
         )
+        self.control.witness = FleetWitness(self.holders, lambda request: find_in(place.folder.logs, request))
         self.door = HolderDoor(self.holders, place.me, BlobGrants(self.control.blobs, clock))
 
     async def run(self, told: ControlTold, stop: asyncio.Event) -> None:
@@ -92,17 +98,7 @@ class ControlServer:
         told.declared(await declare(self.control, LOCAL_ADMIN, self._settings.desired))
 
     def _admin_app(self, *, is_local: bool) -> Starlette:
-        return build_admin_app(
-            self.control, lambda: self.metrics.text().decode(), explain=self._explain, is_local=is_local
-        )
-
-    def _explain(self, request_id: str) -> dict[str, object] | None:
-        """Look in the logs of the gateways of this machine."""
-        for path in sorted(self._place.folder.logs.glob("requests*.jsonl")):
-            entry = find(path, request_id)
-            if entry is not None:
-                return {name: getattr(entry, name) for name in entry.__struct_fields__}
-        return None
+        return build_admin_app(self.control, lambda: self.metrics.text().decode(), is_local=is_local)
 
 
 async def run_control(settings: Settings, clock: Clock, told: ControlTold) -> None:

@@ -20,6 +20,7 @@ from hotset.gateway.server import server_config
 from hotset.gateway.workers import RemoteWorkers
 from hotset.links.address import UnixAddress
 from hotset.links.control_link import ControlLink
+from hotset.links.usage_outbox import UsageOutbox
 from hotset.telemetry.metrics import Metrics
 from hotset.telemetry.request_log import RequestLog
 
@@ -56,12 +57,15 @@ class GatewayServer:
             cache_salt_secret=place.folder.cache_salt_key(),
             jobs=self._jobs,
         )
+        self._usage = UsageOutbox(self._metrics.usage, place.own.usage, clock, stream=place.instance)
         self._member = GatewayMember(
             place.me,
             self._app,
             self._workers,
             place.own.snapshot,
-            self._metrics.usage,
+            self._usage,
+            self._metrics,
+            self._request_log,
             instance=place.instance,
             snapshot_age_max_s=settings.gateway.snapshot_age_max_s,
             clock=clock,
@@ -82,13 +86,14 @@ class GatewayServer:
         addresses = Addresses(address_of(tenant), address_of(pages[0][1]) if pages else "", os.getpid())
         link = asyncio.create_task(self._control.run(), name="link to control")
         keeping = asyncio.create_task(self._member.run(), name="snapshot's age")
-        async with serving([(server, tenant), *pages]), in_background(link, keeping):
+        telling = asyncio.create_task(self._usage.run(), name="usage")
+        async with serving([(server, tenant), *pages]), in_background(link, keeping, telling):
             with addresses.written(self._place.address_file):
                 told.started(self._place, addresses.tenant_url, addresses.admin_url)
                 await stop.wait()
                 told.draining(self._app.num_in_flight)
                 await drain(self._app, settings.worker.drain_timeout_s)
-                self._member.tell_usage()
+                await self._member.say_goodbye()
 
     async def close(self) -> None:
         """End links and log."""

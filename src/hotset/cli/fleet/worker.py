@@ -17,6 +17,7 @@ from hotset.core.clock import Clock
 from hotset.core.ids import WorkerId, parse_base_name, parse_pool
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.links.control_link import ControlLink
+from hotset.links.usage_outbox import UsageOutbox
 from hotset.storage.blobs import BlobStore
 from hotset.storage.kept_blobs import KeptBlobs
 from hotset.telemetry.metrics import Metrics
@@ -59,11 +60,14 @@ class WorkerServer:
         )
         self._parts = AgentParts(settings, place.folder, self._folders, clock, self._metrics, self._blobs)
         self._base_name = parse_base_name(settings.fleet.base) if settings.fleet.base else None
+        self._usage = UsageOutbox(self._metrics.usage, place.own.usage, clock, stream=place.instance)
         self._member = Membership(
             WorkerId(place.me.name),
             instance=place.instance,
             fences=place.own,
             kept=place.own.snapshot,
+            usage=self._usage,
+            activity=self._metrics.activity,
             make_agent=self._make_agent,
             pool=parse_pool(settings.fleet.pool) if settings.fleet.pool else None,
             clock=clock,
@@ -82,12 +86,14 @@ class WorkerServer:
         addresses = Addresses("", address_of(pages[0][1]) if pages else "", os.getpid())
         link = asyncio.create_task(self._control.run(), name="link to control")
         telling = asyncio.create_task(self._member.run(), name="heartbeat")
-        async with serving(pages), in_background(link, telling):
+        counting = asyncio.create_task(self._usage.run(), name="usage")
+        async with serving(pages), in_background(link, telling, counting):
             with addresses.written(self._place.address_file):
                 told.started(self._place, addresses.admin_url)
                 agent = await self._agent_or_stop(stop)
                 if agent is not None:
                     await self._serve(agent, told, stop)
+                await self._member.say_goodbye()
 
     async def close(self) -> None:
         """Keep what is to be kept."""

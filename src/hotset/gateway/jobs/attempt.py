@@ -91,7 +91,8 @@ class Attempt:
         try:
             account.meter = plane.limits.meter(caller.key.tenant, caller.key.key)
             ticket = await submit(plane, account, caller, asked, bound, budget_ms=None, epoch=snapshot.epoch)
-            account.accepted_at_s, account.load_s = plane.clock.monotonic_s(), ticket.load_seconds
+            account.accepted_at_s = plane.clock.monotonic_s()
+            account.load_s, account.worker = ticket.load_seconds, ticket.worker
             try:
                 async with asyncio.timeout(plane.settings.request_timeout_s):
                     return await Relay(plane, endpoint, account, asked).gather(

@@ -10,6 +10,7 @@ from tests.support.adapters import BASE_NAME
 from tests.support.fleet import Fleet, ask, own_text, text_of
 from tests.support.server import BASE, add_tenant, write_config, write_world
 
+_FETCHES = 'hotset_blob_fetches_total{outcome="done"}'
 pytestmark = pytest.mark.timeout(240)
 
 
@@ -35,12 +36,18 @@ def test_a_worker_with_a_folder_of_its_own_fetches_what_it_loads(tmp_path: Path)
         fleet.add("gateway", "g1")
         fleet.until(lambda: fleet.num_linked_workers() == 1, "the worker")
         fleet.until(lambda: fleet.ready("g1"), "the gateway")
+        # Every version is at home here, and comes before anybody asks.
+        fleet.until(
+            lambda: count(fleet, 'hotset_adapter_prefetches_total{outcome="done",step="fetch"}') == 3, "all files"
+        )
         for name in ("tenant-0", "tenant-1"):
             tenant = fleet.tenants[name]
             fleet.until(lambda tenant=tenant: ask(fleet.url("g1"), tenant).status_code == 200, "an answer")
             assert text_of(ask(fleet.url("g1"), tenant)) == own_text(tenant)
+        assert count(fleet, 'hotset_adapter_lookups_total{tier="cold"}') == 0
+        assert count(fleet, 'hotset_adapter_prefetches_total{outcome="used",step="fetch"}') == 2
         assert not any((away / "blobs" / "sha256").iterdir()), "the trusted store is control's"
-        assert num_fetches(fleet) >= 2
+        assert count(fleet, _FETCHES) >= 3
         # What was fetched is there for a worker that starts anew, with an engine that holds nothing, without control.
         fleet.processes["control"].kill()
         worker.kill()
@@ -49,15 +56,15 @@ def test_a_worker_with_a_folder_of_its_own_fetches_what_it_loads(tmp_path: Path)
             tenant = fleet.tenants[name]
             fleet.until(lambda tenant=tenant: ask(fleet.url("g1"), tenant).status_code == 200, "an answer")
             assert text_of(ask(fleet.url("g1"), tenant)) == own_text(tenant)
-        assert num_fetches(fleet) == 0
+        assert count(fleet, _FETCHES) == 0
     finally:
         fleet.stop()
 
 
-def num_fetches(fleet: Fleet) -> int:
-    """Fetches from control that this start of the worker made."""
+def count(fleet: Fleet, series: str) -> int:
+    """What this start of the worker counted."""
     found = fleet.processes["w1"].addresses()
     assert found is not None
     lines = httpx.get(f"{found.admin_url}/metrics").text.splitlines()
-    counts = [line for line in lines if line.startswith('hotset_blob_fetches_total{outcome="done"}')]
+    counts = [line for line in lines if line.startswith(series)]
     return int(float(counts[0].rpartition(" ")[2])) if counts else 0

@@ -10,6 +10,7 @@ from hotset.admission.fair_queue import FairQueue
 from hotset.core.ids import EngineName, RequestId, TenantId
 from hotset.core.quotas import Quota
 from hotset.dispatch.dispatcher import Arrived, Dispatcher
+from hotset.dispatch.prefetching import FetchFailed, Homes
 from hotset.dispatch.slot_finder import PATIENCE_S
 from hotset.residency.events import (
     Count,
@@ -20,6 +21,8 @@ from hotset.residency.events import (
     Effect,
     EngineGone,
     Event,
+    Fetch,
+    Fetched,
     Load,
     Loaded,
     LoadFailed,
@@ -35,6 +38,7 @@ from hotset.residency.events import (
 from hotset.residency.reclaim import Reclaim, is_reclaimed
 from hotset.residency.residency import Residency
 from hotset.residency.slots import Slot, SlotState
+from hotset.routing.standing import HomeHere
 
 NAMES = [EngineName(f"hs-{index}") for index in range(5)]
 TENANTS = [TenantId(name) for name in ("acme", "globex", "initech")]
@@ -84,11 +88,13 @@ class DispatcherMachine(RuleBasedStateMachine):
         #: Answers that were given up on and are true all the same.
         self.late: list[Loaded | Unloaded] = []
         self.unloads: Counter[str] = Counter()
+        #: The version whose files are on their way in before anybody asked.
+        self.fetching: tuple[EngineName, TenantId] | None = None
         self.tell(Permitted(frozenset(NAMES)))
 
     # --- one event, and what must hold of it -----------------------------------------------------------
 
-    def tell(self, event: Arrived | Event) -> None:
+    def tell(self, event: Arrived | Homes | FetchFailed | Event) -> None:
         self.now_s += 0.25
         held = self.held()
         if isinstance(event, Permitted):
@@ -128,6 +134,10 @@ class DispatcherMachine(RuleBasedStateMachine):
                 assert request in self.running, "I8: cut though it does not run"
                 assert request not in self.cut, "cut twice"
                 self.cut.add(request)
+            case Fetch(name, account):
+                assert self.fetching is None, "two fetches at a time"
+                assert name in self.permitted, "I7: fetched though it was withdrawn"
+                self.fetching = name, account
             case _:
                 if isinstance(effect, Unload) and not is_count:
                     self.unloads[effect.cause] += 1
@@ -183,6 +193,19 @@ class DispatcherMachine(RuleBasedStateMachine):
     @rule(names=st.sets(st.sampled_from(NAMES), min_size=3))
     def permit(self, names: set[EngineName]) -> None:
         self.tell(Permitted(frozenset(names)))
+
+    @rule(
+        here=st.lists(st.builds(HomeHere, st.sampled_from(NAMES), st.sampled_from(TENANTS), st.booleans()), max_size=5)
+    )
+    def come_home(self, here: list[HomeHere]) -> None:
+        self.tell(Homes(tuple(here)))
+
+    @precondition(lambda self: self.fetching is not None)
+    @rule(has_come=st.booleans())
+    def fetch(self, has_come: bool) -> None:
+        assert self.fetching is not None
+        (name, account), self.fetching = self.fetching, None
+        self.tell(Fetched(name, account, 10) if has_come else FetchFailed(name))
 
     # --- the engine ------------------------------------------------------------------------------------
 
@@ -254,6 +277,7 @@ class DispatcherMachine(RuleBasedStateMachine):
         self.in_engine.clear()
         self.todo.clear()
         self.late.clear()
+        self.fetching = None
         self.tell(EngineGone())
         self.unloads = Counter()
         self.residency.ledger.clear()
@@ -295,6 +319,8 @@ class DispatcherMachine(RuleBasedStateMachine):
         for _ in range(500):
             if self.todo:
                 self.carry_out("done")
+            elif self.fetching is not None:
+                self.fetch(has_come=True)
             elif self.running:
                 self.tell(Released(min(self.running)))
             elif self.dispatcher.look_again_at_s is not None:

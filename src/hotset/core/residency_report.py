@@ -115,7 +115,8 @@ class SlotEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: Of a load: from which tier, and in what time.
     tier: str = ""
     seconds: float = 0.0
-    #: Of an eviction or discard: why, for whom, and for which version; None where it was for nobody.
+    #: Of a load: ``prefetch`` where nobody had asked for it. Of an eviction or discard: why, for whom, and for which
+    #: version; None where it was for nobody.
     cause: str = ""
     by: TenantId | None = None
     successor: EngineName | None = None

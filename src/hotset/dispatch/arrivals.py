@@ -48,6 +48,9 @@ class Arrivals:
     def __contains__(self, request: RequestId) -> bool:
         return request in self._waits
 
+    def __len__(self) -> int:
+        return len(self._waits)
+
     def __iter__(self) -> Iterator[Arrived]:
         return iter([wait.arrived for wait in self._waits.values()])
 

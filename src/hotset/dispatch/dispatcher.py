@@ -22,6 +22,7 @@ from hotset.core.ids import EngineName, RequestId, TenantId
 from hotset.dispatch.arrivals import Arrivals, Arrived
 from hotset.dispatch.clearing import Clearing
 from hotset.dispatch.outlook import Outlook
+from hotset.dispatch.prefetching import FetchFailed, Homes, Prefetch
 from hotset.dispatch.slot_finder import SlotFinder
 from hotset.residency import invariants
 from hotset.residency.events import (
@@ -30,6 +31,7 @@ from hotset.residency.events import (
     Effect,
     EngineGone,
     Event,
+    Fetched,
     Load,
     Loaded,
     LoadFailed,
@@ -47,6 +49,10 @@ class Frozen:
     """No load and no eviction is to begin from now on, or they may again. What has begun ends."""
 
     is_frozen: bool
+
+
+#: What a dispatcher is told.
+Told = Arrived | Frozen | Homes | FetchFailed | Event
 
 
 class Dispatcher:
@@ -68,15 +74,32 @@ class Dispatcher:
         #: Requests that were not dispatched yet.
         self._arrivals = Arrivals(waiting_max)
         self._clearing = Clearing(residency, queue, self._arrivals, self._finder)
+        self._prefetch = Prefetch(residency)
         self._is_frozen = False
 
-    def handle(self, event: Arrived | Frozen | Event, now_s: float) -> list[Effect]:
+    def handle(self, event: Told, now_s: float) -> list[Effect]:
         """Take one event and return the effects to carry out, in order; see `Residency.handle`."""
+        effects = self._take(event, now_s)
+        effects += self._finder.find(now_s, may_load=not self._is_frozen)
+        if self._is_frozen:
+            effects += self._refuse(list(self._finder), LoadsFrozenError.code, now_s)
+        effects = [*self._in_turn(effects, now_s), *self._clearing.clear(now_s)]
+        if early := self._prefetched(now_s):
+            effects += self._in_turn(early, now_s)
+        return effects
+
+    def _take(self, event: Told, now_s: float) -> list[Effect]:
+        """Take the event itself; what follows for those that wait comes after it."""
+        effects = list[Effect]()
         match event:
             case Arrived():
                 effects = self._arrive(event, now_s)
             case Frozen(is_frozen):
-                self._is_frozen, effects = is_frozen, []
+                self._is_frozen = is_frozen
+            case Homes(here):
+                self._prefetch.aim(here)
+            case FetchFailed(name):
+                self._prefetch.ended(name, is_here=False)
             case Released(request):
                 self._arrivals.let_go(request)
                 self._finder.remove(request)
@@ -88,20 +111,28 @@ class Dispatcher:
                 effects += self._refuse_queued(frozenset(), EngineUnavailableError.code, now_s)
                 self.queue.clear()
                 self.outlook.engine_gone()
+                self._prefetch.clear()
             case Permitted(names):
                 effects = self.residency.handle(event, now_s)
                 effects += self._refuse_queued(names | {None}, ModelNotFoundError.code, now_s)
-            case Loaded() | LoadFailed() | Lost():
-                if self.residency.is_loading(event.slot, event.name):  # a lost unload ends no load
-                    self.outlook.load_ended(event.name, event.load_s if isinstance(event, Loaded) else None, now_s)
-                effects = self.residency.handle(event, now_s)
             case _:
+                self._note(event, now_s)
                 effects = self.residency.handle(event, now_s)
-        effects += self._finder.find(now_s, may_load=not self._is_frozen)
-        if self._is_frozen:
-            effects += self._refuse(list(self._finder), LoadsFrozenError.code, now_s)
-        effects = self._in_turn(effects, now_s)
-        return [*effects, *self._clearing.clear(now_s)]
+        return effects
+
+    def _note(self, event: Event, now_s: float) -> None:
+        """See what an event says of how long things take, and of what was brought in."""
+        if isinstance(event, Fetched):
+            self._prefetch.ended(event.name, is_here=True)
+        if isinstance(event, Loaded | LoadFailed | Lost) and self.residency.is_loading(event.slot, event.name):
+            # A lost unload ends no load.
+            self.outlook.load_ended(event.name, event.load_s if isinstance(event, Loaded) else None, now_s)
+
+    def _prefetched(self, now_s: float) -> list[Effect]:
+        """Return what to bring in that nobody asked for, where nobody waits for a slot or a load."""
+        if self._is_frozen or len(self._finder) or self.outlook.is_loading:
+            return []
+        return self._prefetch.next(self.outlook.sizes, now_s, may_load=not len(self._arrivals))
 
     def is_wanting(self, request: RequestId) -> bool:
         """Whether no slot was found for a request yet."""
@@ -110,7 +141,7 @@ class Dispatcher:
     @property
     def look_again_at_s(self) -> float | None:
         """When time alone may change what was decided, monotonic seconds: `TimePassed` is due then; None for never."""
-        times_s = (self._finder.look_again_at_s, self.residency.cuts_at_s)
+        times_s = (self._finder.look_again_at_s, self.residency.cuts_at_s, self._prefetch.look_again_at_s)
         return min((each for each in times_s if each is not None), default=None)
 
     @property
@@ -175,7 +206,7 @@ class Dispatcher:
         self._arrivals.check()
         waiting = [each.request for each in self._arrivals if each.request not in self._finder]
         assert all(request in leases for request in waiting), "a request waits without a lease"
-        assert len(list(self._arrivals)) - len(waiting) == len(self._finder), "a request wants a slot that never came"
+        assert len(self._arrivals) - len(waiting) == len(self._finder), "a request wants a slot that never came"
         in_queue = {request for request in leases if request in self.queue}
         assert len(in_queue) == self.queue.num_running + self.queue.num_waiting, "queued without a lease"
         assert all(leases[request].running for request in in_queue), "queued without a slot"

@@ -53,6 +53,11 @@ class Outlook:
             self._load_began_s = now_s
         self._loads[name] = self._tier(name)
 
+    @property
+    def is_loading(self) -> bool:
+        """Whether a load was asked for and not answered."""
+        return bool(self._loads)
+
     def load_ended(self, name: EngineName, load_s: float | None, now_s: float) -> None:
         """A load ended: well, in so many seconds, or not (None)."""
         tier = self._loads.pop(name, None)

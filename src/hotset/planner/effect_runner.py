@@ -8,6 +8,7 @@ from functools import partial
 from hotset.core.errors import HotsetError, LoadFailedError, ModelNotFoundError
 from hotset.core.ids import EngineName
 from hotset.core.versions import VersionRecord
+from hotset.dispatch.prefetching import FetchFailed
 from hotset.planner.calibration import Calibration
 from hotset.planner.rules import EngineRules
 from hotset.planner.virtual_engine import VirtualEngine
@@ -17,6 +18,8 @@ from hotset.residency.events import (
     Counted,
     Discard,
     Event,
+    Fetch,
+    Fetched,
     Load,
     Loaded,
     LoadFailed,
@@ -60,7 +63,7 @@ class EffectRunner:
         self,
         world: World,
         clock: SkewedClock,
-        tell: Callable[[Event], None],
+        tell: Callable[[Event | FetchFailed], None],
         *,
         subject: str,
         shape: WorkerShape,
@@ -85,6 +88,29 @@ class EffectRunner:
     def put(self, effect: EngineEffect) -> None:
         """Add an effect; `carry_on` begins it."""
         self._effects.append(effect)
+
+    def fetch(self, fetch: Fetch) -> None:
+        """Bring a version's files in, beside the effects on the engine."""
+        name = fetch.name
+        record = self.records.get(name)
+        if record is None:
+            what, done = f"{self._subject} has no record of {name}", partial(self._tell, FetchFailed(name))
+            self._world.after(0.0, what, done)
+            return
+        prefetched = partial(self._prefetched, record, fetch)
+        self._world.after(self._store.seconds(record), f"{self._subject} has prefetched {name}", prefetched)
+
+    def _prefetched(self, record: VersionRecord, fetch: Fetch) -> None:
+        if self._is_over:
+            return
+        try:
+            self._store.fetch(record, self._rng)
+        except (HotsetError, OSError) as error:
+            self._world.log.note(f"{self._subject}: prefetch failed: {error}")
+            self._tell(FetchFailed(fetch.name))
+        else:
+            self._tell(Fetched(fetch.name, fetch.account, num_bytes(record)))
+        self.carry_on()
 
     def stop(self) -> None:
         """Carry out nothing more, and tell nothing of what is under way."""

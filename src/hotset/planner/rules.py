@@ -10,14 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hotset.core.ids import EngineName, RequestId, TenantId
-from hotset.dispatch.dispatcher import Arrived, Dispatcher, Frozen
+from hotset.dispatch.dispatcher import Arrived, Dispatcher, Told
 from hotset.planner.truth import Truth
 from hotset.residency.events import (
     Discard,
     Dispatch,
     Effect,
     EngineGone,
-    Event,
     Loaded,
     Quotas,
     Refuse,
@@ -104,7 +103,7 @@ class EngineRules:
 
     def after(
         self,
-        event: Arrived | Frozen | Event,
+        event: Told,
         effects: Sequence[Effect],
         dispatcher: Dispatcher,
         held: Held,
@@ -135,7 +134,7 @@ class EngineRules:
         demand(not late, "I11", f"requests wait at {self._subject} for {late}, withdrawn here")
 
     def _reserves_stand(
-        self, event: Arrived | Frozen | Event, dispatcher: Dispatcher, held: Counter[TenantId], asking: TenantId | None
+        self, event: Told, dispatcher: Dispatcher, held: Counter[TenantId], asking: TenantId | None
     ) -> None:
         accounts, now = dispatcher.residency.accounts, self.before(dispatcher).slots
         demand(accounts.num_reserved <= self.num_slots, "I5", f"{accounts.num_reserved} slots are reserved")
@@ -162,9 +161,7 @@ class EngineRules:
             had, owed = residency.state.warm.held(owner) + later[owner], residency.accounts.share(owner).reserve_bytes
             demand(had > owed, "I5", f"{owner} held {had} of {owed} bytes at {self._subject} and lost {effect.name}")
 
-    def _first_waiters_are_served(
-        self, event: Arrived | Frozen | Event, effects: Sequence[Effect], dispatcher: Dispatcher
-    ) -> None:
+    def _first_waiters_are_served(self, event: Told, effects: Sequence[Effect], dispatcher: Dispatcher) -> None:
         unserved, leases = self._unserved, dispatcher.residency.state.leases
         match event:
             case Loaded(slot, name):

@@ -6,7 +6,7 @@ from hotset.core.snapshot import RoutingSnapshot
 from hotset.core.versions import VersionRecord
 from hotset.planner.protocol import Refused, StaleRoute, Submit
 from hotset.planner.virtual_life import VirtualLife
-from hotset.routing.standing import standing_of
+from hotset.routing.standing import homes_at, standing_of
 
 
 class ServedSnapshot:
@@ -30,7 +30,8 @@ class ServedSnapshot:
 
     def permit(self, life: VirtualLife) -> None:
         """Let an engine serve what the snapshot says."""
-        life.permit(self._records, self._standing.quotas, is_frozen=self._snapshot.is_frozen)
+        homes = homes_at(self._snapshot, self._worker, self._base)
+        life.permit(self._records, self._standing.quotas, homes=homes, is_frozen=self._snapshot.is_frozen)
 
     def answer_against(self, submit: Submit) -> Refused | StaleRoute | None:
         """Return why work is not done here, as `worker.agent` says it; None where it is."""

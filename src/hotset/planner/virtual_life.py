@@ -13,7 +13,8 @@ from hotset.core.ids import EngineName, RequestId, TenantId
 from hotset.core.ports import Work
 from hotset.core.quotas import Quota
 from hotset.core.versions import VersionRecord
-from hotset.dispatch.dispatcher import Arrived, Dispatcher, Frozen
+from hotset.dispatch.dispatcher import Arrived, Dispatcher, Frozen, Told
+from hotset.dispatch.prefetching import Homes
 from hotset.planner.effect_runner import EffectRunner, WorkerShape, num_bytes
 from hotset.planner.life_requests import LifeOwner, LifeRequest
 from hotset.planner.protocol import Stamp
@@ -28,7 +29,7 @@ from hotset.residency.events import (
     Dispatch,
     Effect,
     EngineGone,
-    Event,
+    Fetch,
     Load,
     Permitted,
     Quotas,
@@ -39,6 +40,7 @@ from hotset.residency.events import (
 )
 from hotset.residency.residency import Residency
 from hotset.residency.reuse import ReuseModel
+from hotset.routing.standing import HomeHere
 from hotset.sim.clocks import SkewedClock
 from hotset.sim.world import Timer, World
 
@@ -89,6 +91,7 @@ class VirtualLife:
         records: Mapping[EngineName, VersionRecord],
         quotas: Mapping[TenantId, Quota],
         *,
+        homes: tuple[HomeHere, ...] = (),
         is_frozen: bool = False,
     ) -> None:
         """Serve these versions from now on, and no others, under these quotas; frozen, load and evict none of them."""
@@ -97,6 +100,7 @@ class VirtualLife:
         self._tell(Frozen(is_frozen))
         self._tell(Quotas(quotas))
         self._tell(Permitted(frozenset(records)))
+        self._tell(Homes(homes))
         waiting = (each.name for each in self._requests.values() if each.timer is not None)
         self.rules.none_waits_for_withdrawn(waiting, self._residency.state.permitted)
 
@@ -180,7 +184,7 @@ class VirtualLife:
 
     # --- residency -------------------------------------------------------------------------------------
 
-    def _tell(self, event: Arrived | Frozen | Event, asking: TenantId | None = None) -> None:
+    def _tell(self, event: Told, asking: TenantId | None = None) -> None:
         if isinstance(event, Arrived):
             asking = event.tenant
         held = self.rules.before(self.dispatcher)
@@ -215,6 +219,8 @@ class VirtualLife:
             case Load() | Unload() | Count() | Discard():
                 self._world.log.note(f"{self._subject}: {effect}")
                 self._effects.put(effect)
+            case Fetch():
+                self._effects.fetch(effect)
 
     def _start(self, request: RequestId, hot_at_s: float | None) -> None:
         entry = self._requests[request]

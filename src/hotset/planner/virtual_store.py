@@ -60,6 +60,11 @@ class VirtualStore:
         self._files[name] = weights
         return weights
 
+    def fetch(self, record: VersionRecord, rng: random.Random) -> None:
+        """Bring a version's files here where there are none; see `materialise`."""
+        if engine_name(record.route) not in self._files:
+            self.materialise(record, rng)
+
     def discard(self, name: EngineName) -> None:
         """Delete a version's files."""
         self._files.pop(name, None)

@@ -115,12 +115,22 @@ class Quotas:
 
 
 @dataclass(frozen=True, slots=True)
+class Fetched:
+    """A version's files are in the local store, as `Fetch` asked for."""
+
+    name: EngineName
+    #: Who is charged for them.
+    account: TenantId
+    warm_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class TimePassed:
     """Nothing happened, but what waited for time alone may go on."""
 
 
 OfEngine = Loaded | LoadFailed | Unloaded | Lost | Counted | EngineGone
-Event = Awaited | Requested | Released | OfEngine | Permitted | Quotas | TimePassed
+Event = Awaited | Requested | Released | OfEngine | Permitted | Quotas | Fetched | TimePassed
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +160,8 @@ class Load:
 
     slot: int
     name: EngineName
+    #: Whether nobody asked for it yet.
+    is_prefetch: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,5 +199,14 @@ class Discard:
     by: TenantId | None = field(default=None, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """Bring a version's files into the local store beside all else, checked; answer with `Fetched` where they came."""
+
+    name: EngineName
+    #: Who is to be charged for them: nobody asked for them yet.
+    account: TenantId
+
+
 #: Effects on the engine (`Load`, `Unload`, `Count`, `Discard`) are carried out one at a time, in order.
-Effect = Dispatch | Refuse | Cut | Load | Unload | Count | Discard
+Effect = Dispatch | Refuse | Cut | Load | Unload | Count | Discard | Fetch

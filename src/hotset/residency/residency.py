@@ -24,10 +24,12 @@ from hotset.residency.events import (
     Cause,
     Counted,
     Cut,
+    Discard,
     Dispatch,
     Effect,
     EngineGone,
     Event,
+    Fetched,
     Loaded,
     LoadFailed,
     Lost,
@@ -45,7 +47,7 @@ from hotset.residency.reuse import Reuse, ReuseModel
 from hotset.residency.room import find_room
 from hotset.residency.slots import Lease, Slot, SlotState, State
 from hotset.residency.stall import StallBudget
-from hotset.residency.steps import close, discard_unused, refuse_waiters, unload_if_done
+from hotset.residency.steps import close, discard_unused, kept_files, refuse_waiters, unload_if_done
 from hotset.residency.store_evictions import StoreEvictions
 from hotset.residency.warm import WarmFiles
 
@@ -123,6 +125,8 @@ class Residency:
             case Quotas(by_tenant):
                 self.accounts.apply(by_tenant)
                 return []
+            case Fetched():
+                return self._fetched(event, now_s)
             case TimePassed():
                 return [Cut(request) for request in self._reclaim.cut_due(self.state, now_s)]
         assert_never(event)
@@ -231,6 +235,14 @@ class Residency:
         if not lease.running and slot.successor is not None and not slot.waiting:
             self._evictions.reopen(slot)
         return unload_if_done(self.state, slot)
+
+    # --- what came before anybody asked ---
+
+    def _fetched(self, fetched: Fetched, now_s: float) -> list[Effect]:
+        if fetched.name not in self.state.permitted and fetched.name not in kept_files(self.state):
+            return [Discard(fetched.name)]
+        self._store.take_in(fetched.name, fetched.warm_bytes, fetched.account)
+        return [*self._store.make_room(fetched.account, now_s)]
 
     # --- what may be served ----------------------------------------------------------------------------
 

@@ -4,8 +4,8 @@ A version's ideal homes are the best drawn of the workers that suit it (`rendezv
 one passes over those that would bear far more than their part of the load (`burdens`).
 `plan_homes` brings the homes there in small steps. What can't wait is done at once: the first home of a version, and
 another one for each that was lost. The rest is a move: it waits until the version's homes have stood for a while, and
-there are only so many a minute, those of the busiest versions first. A version that is in no store moves freely, as
-it costs nothing.
+there are only so many a minute, those of the busiest versions first. A version that is in no slot and that nobody asks
+for moves freely: it costs a fetch that nobody waits for.
 
 Invariants: a version with a worker that suits it has a home; never more homes than `homes_max`; one whose load one
 worker takes gets one. The outcome depends on no order of its inputs. How many homes is `replicas`.

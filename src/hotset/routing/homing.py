@@ -28,7 +28,10 @@ def callers_of(snapshot: RoutingSnapshot) -> dict[Place, set[TenantId]]:
 
 
 def wanted_of(snapshot: RoutingSnapshot, heartbeats: Heartbeats, callers: Iterable[Place]) -> list[Wanted]:
-    """Return every version that somebody may ask for, with its requests and whether it is on any worker of the pool."""
+    """Return every version that somebody may ask for, with its requests and whether it is in no slot of its pool.
+
+    Files in a local store hold nobody at home: they are brought to each new home before anybody asks there.
+    """
     in_flight: dict[Place, int] = {}
     held: set[Place] = set()
     for worker, heartbeat in heartbeats.items():
@@ -36,7 +39,7 @@ def wanted_of(snapshot: RoutingSnapshot, heartbeats: Heartbeats, callers: Iterab
         if entry is not None:
             for name, count in heartbeat.in_flight.items():
                 in_flight[(entry.pool, name)] = in_flight.get((entry.pool, name), 0) + count
-            held.update((entry.pool, name) for name in (*heartbeat.resident, *heartbeat.loading, *heartbeat.warm))
+            held.update((entry.pool, name) for name in (*heartbeat.resident, *heartbeat.loading))
     return [
         Wanted(
             pool=place[0],

@@ -79,7 +79,7 @@ class Wanted:
     rank: int
     #: Its requests that wait or run in the pool at this moment.
     num_in_flight: int = 0
-    #: Its files are at no home: to move it costs nothing.
+    #: It is in no slot: to move it costs a fetch that nobody waits for.
     is_cold: bool = False
 
 

@@ -46,6 +46,7 @@ class Metrics(Collector):
         self._queue = HistogramTable(names.QUEUE)
         self._load = HistogramTable(names.LOAD)
         self._lookups = CounterTable(names.LOOKUPS)
+        self._prefetches = CounterTable(names.PREFETCHES)
         self._blob_fetches = CounterTable(names.BLOB_FETCHES)
         self._blob_fetched = CounterTable(names.BLOB_FETCHED)
         self._evictions = CounterTable(names.EVICTIONS)
@@ -148,6 +149,10 @@ class Metrics(Collector):
         self._load.observe(seconds, (source_tier, names.rank_class(rank)))
         self.recent["loads"].add(self._clock.monotonic_s())
 
+    def prefetched(self, step: str, outcome: str) -> None:
+        """Count one step by which a version was brought in before anybody asked: ``done``, ``failed`` or ``used``."""
+        self._prefetches.add((step, outcome))
+
     def blob_fetched(self, outcome: str, num_bytes: int) -> None:
         """Count one try to fetch a blob from control, ``done`` or ``failed``; called from other threads too."""
         self._blob_fetches.add((outcome,))
@@ -228,6 +233,7 @@ class Metrics(Collector):
             self._queue,
             self._load,
             self._lookups,
+            self._prefetches,
             self._blob_fetches,
             self._blob_fetched,
             self._evictions,

@@ -84,6 +84,13 @@ LOAD = MetricName(
     _LOADS_S,
 )
 LOOKUPS = MetricName("hotset_adapter_lookups", "counter", "Requests by the tier their version was found in.", ("tier",))
+PREFETCHES = MetricName(
+    "hotset_adapter_prefetches",
+    "counter",
+    "Versions brought in before anybody asked, by step (fetch: into the local store; load: into an empty slot) and "
+    "outcome: done, failed, and used once a request found it there.",
+    ("step", "outcome"),
+)
 BLOB_FETCHES = MetricName(
     "hotset_blob_fetches",
     "counter",
@@ -197,6 +204,7 @@ METRICS: tuple[MetricName, ...] = (
     ADAPTER_QUEUE_AGE,
     LOAD,
     LOOKUPS,
+    PREFETCHES,
     BLOB_FETCHES,
     BLOB_FETCHED,
     EVICTIONS,

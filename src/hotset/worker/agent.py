@@ -29,7 +29,7 @@ from hotset.core.snapshot import RoutingSnapshot
 from hotset.core.versions import VersionRecord
 from hotset.engines.port import Engine
 from hotset.residency.reuse import Reuse, ReuseModel
-from hotset.routing.standing import standing_of
+from hotset.routing.standing import homes_at, standing_of
 from hotset.telemetry.metrics import Metrics
 from hotset.worker.engine_life import EngineLife
 from hotset.worker.heartbeats import heartbeat_of
@@ -364,7 +364,8 @@ class LocalAgent:
         await keep_metering(meter, lambda: life.residency.state.slots, life.observer.events, self._clock)
 
     def _permit(self, life: EngineLife) -> None:
-        life.permit(self._records, self._standing.quotas, is_frozen=self._snapshot.is_frozen)
+        homes = homes_at(self._snapshot, self._worker, self.base.digest)
+        life.permit(self._records, self._standing.quotas, homes=homes, is_frozen=self._snapshot.is_frozen)
 
     async def _pause(self, seconds: float) -> None:
         self._changed.clear()

@@ -1,7 +1,7 @@
 """What residency decides of one engine, carried out: loads, unloads, counts, one at a time and in order.
 
 Nothing is decided here. Each effect's outcome goes back as an event; an effect without an answer is `Lost`, and only an
-inventory says what became of it.
+inventory says what became of it. What is fetched before anybody asks comes beside all that: it is in no load's way.
 """
 
 import asyncio
@@ -16,9 +16,23 @@ from hotset.core.errors import EngineUnavailableError, HotsetError, LoadFailedEr
 from hotset.core.ids import EngineName
 from hotset.core.messages import AdapterLoad
 from hotset.core.versions import VersionRecord
+from hotset.dispatch.prefetching import FetchFailed
 from hotset.engines.port import Engine
 from hotset.registry.approval import check_approval
-from hotset.residency.events import Count, Counted, Discard, Event, Load, Loaded, LoadFailed, Lost, Unload, Unloaded
+from hotset.residency.events import (
+    Count,
+    Counted,
+    Discard,
+    Event,
+    Fetch,
+    Fetched,
+    Load,
+    Loaded,
+    LoadFailed,
+    Lost,
+    Unload,
+    Unloaded,
+)
 from hotset.residency.slots import Slot
 from hotset.telemetry.metrics import Metrics
 from hotset.worker.local_store import LocalStore
@@ -69,10 +83,36 @@ class EffectRunner:
         self._clock = clock
         self._metrics = metrics
         self._effects: asyncio.Queue[EngineEffect] = asyncio.Queue()
+        self._fetches: asyncio.Queue[Fetch] = asyncio.Queue()
 
     def put(self, effect: EngineEffect) -> None:
         """Carry this out after what is there already."""
         self._effects.put_nowait(effect)
+
+    def put_fetch(self, fetch: Fetch) -> None:
+        """Carry this out beside the others."""
+        self._fetches.put_nowait(fetch)
+
+    async def run_fetches(self, tell: Callable[[Fetched | FetchFailed], None]) -> None:
+        """Carry fetches out until cancelled, one at a time, and tell what came of each."""
+        while True:
+            tell(await self._prefetch(await self._fetches.get()))
+
+    async def _prefetch(self, fetch: Fetch) -> Fetched | FetchFailed:
+        name = fetch.name
+        record = self.records.get(name)
+        if record is None:
+            return FetchFailed(name)
+        try:
+            await asyncio.to_thread(self._store.fetch, check_approval(record, self._reviewer_keys))
+        except (HotsetError, OSError) as error:
+            _log.warning("prefetch failed", extra={"version": str(record.ref), "reason": str(error)})
+            self._observer.prefetched(name, "fetch", "failed")
+            return FetchFailed(name)
+        if not self._store.holds(name):  # withdrawn meanwhile
+            return FetchFailed(name)
+        self._observer.prefetched(name, "fetch", "done")
+        return Fetched(name, fetch.account, sum(entry.size_bytes for entry in record.manifest.files))
 
     async def run(self, tell: Callable[[Event], None]) -> None:
         """Carry effects out until cancelled, and tell what came of each."""
@@ -94,18 +134,22 @@ class EffectRunner:
         with contextlib.suppress(EngineUnavailableError):  # whoever waits for the engine's death ends this life
             match effect:
                 case Load(slot, name):
-                    return await self._load(slot, name)
+                    event = await self._load(slot, name, is_prefetch=effect.is_prefetch)
+                    if effect.is_prefetch:
+                        self._observer.prefetched(name, "load", "done" if isinstance(event, Loaded) else "failed")
+                    return event
                 case Unload():
                     return await self._unload(effect)
                 case Count():
                     return await self._count()
                 case Discard(name):
+                    self._observer.forgotten(name)
                     await asyncio.to_thread(self._store.discard, name)
                     if effect.cause is not None:
                         self._observer.discarded(name, effect.cause, effect.victim, effect.by)
         return None
 
-    async def _load(self, slot: int, name: EngineName) -> Event | None:
+    async def _load(self, slot: int, name: EngineName, *, is_prefetch: bool) -> Event | None:
         record = self.records.get(name)
         if record is None:
             return LoadFailed(slot, name, ModelNotFoundError.code, "")
@@ -127,7 +171,8 @@ class EffectRunner:
             return LoadFailed(slot, name, LoadFailedError.code, "")
         seconds = self._clock.monotonic_s() - began_s
         self._metrics.load_done(tier, record.manifest.rank_max, seconds)
-        self._observer.loaded(name, self._slot_at(slot).account, tier, seconds)
+        cause = "prefetch" if is_prefetch else ""
+        self._observer.loaded(name, self._slot_at(slot).account, tier, seconds, cause)
         _log.info("loaded", extra={"version": str(record.ref), "tier": tier, "seconds": round(seconds, 4)})
         return Loaded(slot, name, num_bytes, seconds, report.slot_bytes, report.stall_seconds)
 

@@ -27,7 +27,8 @@ from hotset.core.ids import EngineName, RequestId, TenantId
 from hotset.core.ports import Lane, Work
 from hotset.core.quotas import Quota
 from hotset.core.versions import VersionRecord
-from hotset.dispatch.dispatcher import Arrived, Dispatcher, Frozen
+from hotset.dispatch.dispatcher import Arrived, Dispatcher, Frozen, Told
+from hotset.dispatch.prefetching import Homes
 from hotset.engines.port import Engine
 from hotset.residency.events import (
     Count,
@@ -36,7 +37,7 @@ from hotset.residency.events import (
     Dispatch,
     Effect,
     EngineGone,
-    Event,
+    Fetch,
     Load,
     Permitted,
     Quotas,
@@ -48,6 +49,7 @@ from hotset.residency.events import (
 from hotset.residency.reclaim import Reclaim
 from hotset.residency.residency import Residency
 from hotset.residency.reuse import ReuseModel
+from hotset.routing.standing import HomeHere
 from hotset.telemetry.metrics import Metrics
 from hotset.worker.alarm import Alarm
 from hotset.worker.effect_runner import EffectRunner
@@ -84,7 +86,6 @@ class EngineLife:
         facts = self.facts = fresh.facts
         self._settings = settings
         self._clock = clock
-        self._metrics = metrics
         self._residency = Residency(
             num_slots=facts.num_slots,
             warm_bytes_max=settings.warm_bytes_max,
@@ -128,15 +129,24 @@ class EngineLife:
         records: Mapping[EngineName, VersionRecord],
         quotas: Mapping[TenantId, Quota],
         *,
+        homes: tuple[HomeHere, ...] = (),
         is_frozen: bool = False,
     ) -> None:
-        """Serve these versions from now on, and no others, under these quotas; frozen, load and evict none of them."""
+        """Serve these versions from now on, and no others, under these quotas; frozen, load and evict none of them.
+
+        Args:
+            records: What may be served.
+            quotas: Of the tenants that may ask for it.
+            homes: What is at home here, and to be brought in before anybody asks.
+            is_frozen: Whether nothing may be loaded or evicted.
+        """
         self._effects.records = records
         sizes = {name: sum(entry.size_bytes for entry in r.manifest.files) for name, r in records.items()}
         self._dispatcher.outlook.sizes = sizes
         self._tell(Frozen(is_frozen))
         self._tell(Quotas(quotas))
         self._tell(Permitted(frozenset(records)))
+        self._tell(Homes(homes))
 
     async def submit(self, work: Work, name: EngineName | None) -> LeaseTicket:
         """Accept the work once its version is in a slot; see `core.ports.Agent.submit`."""
@@ -145,7 +155,7 @@ class EngineLife:
         dispatched = self._turns.begin(request)
         began_s = self._clock.monotonic_s()
         tier = self._tier(name)
-        self._metrics.lookup(tier)
+        self.observer.looked_up(name, tier)
         lane: Lane = "hot" if tier == "hot" else "loading"
         num_sequences = work.generate.n * len(work.generate.prompts or (None,))
         budget_s = None if work.budget_ms is None else work.budget_ms / 1000
@@ -260,7 +270,9 @@ class EngineLife:
 
     async def run_effects(self) -> None:
         """Carry out effects on the engine, one at a time, in order, until cancelled."""
-        await self._effects.run(self._tell)
+        async with asyncio.TaskGroup() as both:
+            both.create_task(self._effects.run(self._tell))
+            both.create_task(self._effects.run_fetches(self._tell))
 
     def end(self) -> None:
         """The engine is gone: refuse who waits. Those that run hear it from their streams."""
@@ -272,7 +284,7 @@ class EngineLife:
 
     # --- residency -------------------------------------------------------------------------------------
 
-    def _tell(self, event: Arrived | Frozen | Event) -> None:
+    def _tell(self, event: Told) -> None:
         effects = self._dispatcher.handle(event, self._clock.monotonic_s())
         if self._settings.check_invariants:
             self._dispatcher.check()
@@ -294,6 +306,8 @@ class EngineLife:
                 self._running.cut(request, SlotReclaimedError())
             case Load() | Unload() | Count() | Discard():
                 self._effects.put(effect)
+            case Fetch():
+                self._effects.put_fetch(effect)
 
     def _has_room(self) -> bool:
         return self.num_running() < self.num_places

@@ -7,10 +7,11 @@ that this process did not check is ever used.
 
 import shutil
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from hotset.core.errors import DigestMismatchError
+from hotset.core.errors import DigestMismatchError, LoadFailedError
 from hotset.core.ids import Digest, EngineName, engine_name
 from hotset.core.messages import AdapterLoad
 from hotset.registry.approval import ApprovedVersion
@@ -44,6 +45,8 @@ class LocalStore:
         self._blobs = blobs
         #: A thread that still fetches for an engine that is gone would get into the next one's way.
         self._turn = threading.Lock()
+        #: Grows with each emptying: what was being brought for an engine that is gone comes to no other one's store.
+        self._num_openings = 0
 
     def open(self) -> None:
         """Make the folder, empty.
@@ -52,6 +55,7 @@ class LocalStore:
             OSError: it can't be emptied or made.
         """
         with self._turn:
+            self._num_openings += 1
             _remove(self._root)
             self._root.mkdir(mode=_FOLDER_MODE, parents=True)
 
@@ -65,21 +69,38 @@ class LocalStore:
         Raises:
             DigestMismatchError: the trusted store's bytes or the local ones are not the approved ones; the local
                 folder is gone then.
+            LoadFailedError: the store was emptied meanwhile.
             HotsetError: the trusted store can't be reached.
             OSError: the disk is full or broken.
         """
+        return approved.load_from(str(self._have(approved, self._intact)))
+
+    def fetch(self, approved: ApprovedVersion) -> None:
+        """Bring a version's files here where there are none; those that are here stay, as an engine may hold them.
+
+        Raises:
+            HotsetError: as for `materialise`.
+            OSError: likewise.
+        """
+        self._have(approved, lambda folder, _: folder.is_dir())
+
+    def _have(self, approved: ApprovedVersion, is_fine: Callable[[Path, ApprovedVersion], bool]) -> Path:
+        """Return the version's folder, filled anew where what is there will not do."""
         record = approved.record
         name = engine_name(record.route)
         assert name is not None
         folder = self._root / name
+        opening = self._num_openings
         if not self.holds(name):  # before our turn: others are not to wait for a network
             for entry in record.manifest.files:
                 self._blobs.bring(entry.digest, entry.size_bytes)
         with self._turn:
-            if not self._intact(folder, approved):
+            if opening != self._num_openings:
+                raise LoadFailedError("The engine that the adapter was for is gone.")
+            if not is_fine(folder, approved):
                 _remove(folder)
                 self._fetch(folder, approved)
-        return approved.load_from(str(folder))
+        return folder
 
     def discard(self, name: EngineName) -> None:
         """Delete a version's files; harmless where there are none."""

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from hotset.core.clock import Clock
 from hotset.core.ids import EngineName, RequestId, TenantId
@@ -13,6 +14,7 @@ from hotset.worker.recollection import Recollection
 
 #: Loads and evictions that are kept for whoever asks.
 _EVENTS_MAX = 256
+PrefetchStep = Literal["fetch", "load"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class Observer:
         self._predicted: dict[RequestId, _Arrival] = {}
         self._events: deque[tuple[float, SlotEvent]] = deque(maxlen=_EVENTS_MAX)
         self._num_events = 0
+        #: Versions that were brought in before anybody asked, and by which step last, until somebody does.
+        self._prefetched: dict[EngineName, PrefetchStep] = {}
 
     def arrived(self, request: RequestId, name: EngineName | None, lane: Lane, predicted_s: float | None) -> None:
         """A request came; `settled` follows."""
@@ -62,9 +66,27 @@ class Observer:
         """A request's lease ended; an unknown one is ignored."""
         self._predicted.pop(request, None)
 
-    def loaded(self, version: EngineName, tenant: TenantId | None, tier: str, seconds: float) -> None:
-        """A version came into a slot that a tenant is charged for."""
-        self._note(SlotEvent(kind="loaded", version=version, tenant=tenant, tier=tier, seconds=seconds))
+    def looked_up(self, name: EngineName | None, tier: str) -> None:
+        """A request's version was found in a tier."""
+        self._metrics.lookup(tier)
+        step = None if name is None else self._prefetched.pop(name, None)
+        if step is not None and tier != "cold":
+            self._metrics.prefetched(step, "used")
+
+    def prefetched(self, name: EngineName, step: "PrefetchStep", outcome: str) -> None:
+        """A version's files, or the version itself, came before anybody asked, or failed to."""
+        self._metrics.prefetched(step, outcome)
+        if outcome == "done":
+            self._prefetched[name] = step
+
+    def forgotten(self, name: EngineName) -> None:
+        """A version's files leave the local store: what was prefetched of it is not there any more."""
+        self._prefetched.pop(name, None)
+
+    def loaded(self, version: EngineName, tenant: TenantId | None, tier: str, seconds: float, cause: str = "") -> None:
+        """A version came into a slot that a tenant is charged for; `cause` is ``prefetch`` where nobody had asked."""
+        found = SlotEvent(kind="loaded", version=version, tenant=tenant, tier=tier, seconds=seconds, cause=cause)
+        self._note(found)
 
     def evicted(
         self,

@@ -2,10 +2,9 @@
 
 import random
 
-from engine_runs import Answer, Question, Runner
-
 from hotset.core.errors import LoadFailedError
 from hotset.core.messages import AdapterLoad
+from tests.acceptance.engine_runs import Answer, Question, Runner
 
 ACTS = ("load", "load", "unload", "unload", "abort", "start", "start", "start")
 RUNNING_MAX = 12

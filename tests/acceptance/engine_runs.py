@@ -1,10 +1,9 @@
 """Drives the embedded engine without a server: loads, batches, random churn, and the tokens that come out."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from reference import END
 
 from hotset.core.base import BaseVersion
 from hotset.core.ids import EngineName, RequestId
@@ -17,10 +16,12 @@ from hotset.core.messages import (
     Generate,
     Message,
     Sampling,
+    TokenLogprob,
 )
 from hotset.engines.step_engine import StepEngine
 from hotset.registry.verify import VerifyPolicy, verify
 from hotset.storage.folder import open_artifact
+from tests.acceptance.greedy import tokens_of
 
 STEPS_MAX = 20_000
 RANK_MAX = 64
@@ -42,6 +43,8 @@ class Answer:
     #: What the engine calls the adapter; None is the base.
     name: EngineName | None = None
     tokens: list[bytes] = field(default_factory=list)
+    #: Of each token over the runner-up, where those were asked for; infinite where they were not.
+    leads: list[float] = field(default_factory=list)
     text: str = ""
     is_done: bool = False
     failure: str | None = None
@@ -74,8 +77,12 @@ def prepare_load(folder: Path, base: BaseVersion, salt: str) -> AdapterLoad:
 class Runner:
     """One engine and the requests in it."""
 
-    def __init__(self, engine: StepEngine, prompts: Sequence[str], num_tokens: int, end_token: bytes) -> None:
+    def __init__(
+        self, engine: StepEngine, prompts: Sequence[str], num_tokens: int, end_token: bytes, *, num_top: int = 1
+    ) -> None:
         self.engine = engine
+        #: Alternatives that are asked for with each token: 2 tell how far the best one leads.
+        self.num_top = num_top
         self.prompts = prompts
         self.num_tokens = num_tokens
         #: The text of the base's end-of-sequence token.
@@ -98,7 +105,7 @@ class Runner:
             request_id=request_id,
             engine_name=name,
             cache_salt="equality",
-            sampling=Sampling(temperature=0.0, max_tokens=self.num_tokens, logprobs=1),
+            sampling=Sampling(temperature=0.0, max_tokens=self.num_tokens, logprobs=self.num_top),
             messages=(Message(role="user", content=content),),
         )
         self.take(self.engine.add(request))
@@ -116,10 +123,11 @@ class Runner:
                 continue
             if isinstance(event, Delta):
                 answer.text += event.text
-                answer.tokens += [entry.content for entry in event.logprobs or () if entry.content]
-                if event.finish_reason == "stop":  # the end token may or may not come with the logprobs
-                    kept = answer.tokens[:-1] if answer.tokens[-1:] == [self.end_token] else answer.tokens
-                    answer.tokens = [*kept, END]
+                entries = [entry for entry in event.logprobs or () if entry.content]
+                answer.tokens += [entry.content for entry in entries]
+                answer.leads += [_lead(entry) for entry in entries]
+                if event.finish_reason == "stop":
+                    answer.tokens = list(tokens_of(answer.tokens, self.end_token, has_ended=True))
             elif isinstance(event, Finished | Failed):
                 answer.is_done = True
                 answer.failure = event.message if isinstance(event, Failed) else None
@@ -148,3 +156,7 @@ class Runner:
         """Abort one request and forget it."""
         self.engine.abort(request_id)
         del self.running[request_id]
+
+
+def _lead(entry: TokenLogprob) -> float:
+    return entry.top[0].logprob - entry.top[1].logprob if len(entry.top) > 1 else math.inf

@@ -4,7 +4,7 @@ For each adapter and 20 prompts: alone, in batches of 16 with the other adapters
 and reload, and after 200 random load, unload, start and abort steps. A divergence counts as equal only where
 the reference's two best logits lie within 1e-4; such cases are counted and printed.
 
-    python tests/acceptance/peft_equality.py --base DIR [--adapters DIR] [--json]
+    python -m tests.acceptance.peft_equality --base DIR [--adapters DIR] [--json]
 
 Exit status 0: all equal. Takes about 8 minutes on 2 idle cores, most of it the reference.
 """
@@ -19,9 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from churn import Churn
-from engine_runs import Answer, Question, Runner, prepare_load
-from reference import Reference, ReferenceAnswer, compare
 from rich.console import Console
 from rich.table import Table
 
@@ -30,6 +27,10 @@ from hotset.core.messages import AdapterLoad
 from hotset.engines.embedded.engine import EmbeddedEngine
 from hotset.engines.embedded.settings import EmbeddedSettings
 from hotset.storage.base_files import read_base_folder
+from tests.acceptance.churn import Churn
+from tests.acceptance.engine_runs import Answer, Question, Runner, prepare_load
+from tests.acceptance.greedy import ReferenceAnswer, compare
+from tests.acceptance.reference import Reference
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DECLARED_BASE = "HuggingFaceTB/SmolLM2-135M-Instruct"

@@ -111,7 +111,8 @@ def run_block(fleet: Fleet, side: str, seconds: float, seed: int) -> Block:
     url, victim = fleet.url("g1"), fleet.tenants[_VICTIM]
     others = [tenant for name, tenant in sorted(fleet.tenants.items()) if name != _VICTIM]
     others = others[:_NUM_BUSY_TENANTS] if side == "busy" else others
-    stormer = None if side == "calm" else _SPAWN.Process(target=storm, args=(url, others, begun, stop, seed, told))
+    arguments = (url, others, begun, stop, seed, told)
+    stormer = None if side == "calm" else _SPAWN.Process(target=storm, args=arguments, daemon=True)
     if stormer is not None:
         stormer.start()
         assert begun.wait(120), "the storm did not begin"

@@ -3,7 +3,6 @@
 Each answer is computed alone, greedily, in float32, with one unmerged adapter, one prompt at a time.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +11,7 @@ from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils.logging import disable_progress_bar
 
-#: A divergence is no difference where the reference's two best logits lie at most this far apart.
-TIE_LOGITS_MAX = 1e-4
-#: Stands for the end-of-sequence token in a list of tokens.
-END = b"<end>"
-
-
-@dataclass(frozen=True)
-class ReferenceAnswer:
-    """Greedy tokens as bytes, `END` last where the model ended, and each token's lead over the runner-up."""
-
-    tokens: tuple[bytes, ...]
-    #: Logit of the best token less that of the second best, before each token.
-    leads: tuple[float, ...]
-    prompt_tokens: int
+from tests.acceptance.greedy import END, ReferenceAnswer
 
 
 class Reference:
@@ -69,28 +55,6 @@ class Reference:
         if token in self.tokenizer.all_special_ids:
             return written.encode()
         return bytes(self._bytes_of[letter] for letter in written)
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """How an answer compares with the reference: equal, equal up to a tie, or different at `position`."""
-
-    is_equal: bool
-    is_tie: bool = False
-    position: int = 0
-    lead: float = 0.0
-
-
-def compare(reference: ReferenceAnswer, tokens: tuple[bytes, ...]) -> Verdict:
-    """Compare tokens up to the first divergence, which is forgiven only where the reference had a tie."""
-    if tokens == reference.tokens:
-        return Verdict(is_equal=True)
-    pairs = zip(tokens, reference.tokens, strict=False)
-    position = next((index for index, (ours, theirs) in enumerate(pairs) if ours != theirs), None)
-    if position is None:  # one is the other's beginning: too short or too long is never a tie
-        return Verdict(is_equal=False, position=min(len(tokens), len(reference.tokens)))
-    lead = reference.leads[position]
-    return Verdict(is_equal=lead <= TIE_LOGITS_MAX, is_tie=lead <= TIE_LOGITS_MAX, position=position, lead=lead)
 
 
 def _byte_table() -> dict[str, int]:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.reference import END, TIE_LOGITS_MAX, Reference, ReferenceAnswer, compare
+from tests.acceptance.greedy import END, TIE_LOGITS_MAX, ReferenceAnswer, compare
+from tests.acceptance.reference import Reference
 from tests.support.bases import SPECIAL_TOKENS, make_tiny_base
 
 ANSWER = ReferenceAnswer(tokens=(b"a", b"b", b"c", END), leads=(1.0, TIE_LOGITS_MAX / 2, 2.0, 3.0), prompt_tokens=5)

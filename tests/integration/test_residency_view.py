@@ -3,13 +3,14 @@
 import asyncio
 import os
 import signal
+import time
 from pathlib import Path
 
 import httpx
 
 from hotset.core.ids import BaseName, TenantId
 from hotset.core.quotas import Quota
-from hotset.core.residency_report import NextRoom, ResidencyReport
+from hotset.core.residency_report import InventoryReport, NextRoom, ResidencyReport
 from hotset.engines.settings import EngineSettings
 from tests.support.agent_world import TENANT, AgentWorld, finish
 from tests.support.live_server import live_server
@@ -67,6 +68,30 @@ def test_leases_charges_and_evictions_are_shown_as_they_come_and_go(tmp_path: Pa
             # What is withdrawn is on its way out; its rank went with its record.
             shown = resident(world.metrics.text())
             assert shown.keys() == {(tier, rank) for tier in ("hot", "warm") for rank in ("8", "other")}
+
+    asyncio.run(story())
+
+
+def test_what_the_engine_itself_holds_and_runs_is_shown_beside_it(tmp_path: Path) -> None:
+    world = AgentWorld(tmp_path)
+
+    async def inventory_after(moment_s: float) -> InventoryReport:
+        while True:
+            (worker,) = world.agent.view_residency()
+            if worker.inventory is not None and time.monotonic() - worker.inventory.age_s > moment_s:
+                return worker.inventory
+            await asyncio.sleep(0.01)
+
+    async def story() -> None:
+        async with asyncio.timeout(60), world.running():
+            assert (await inventory_after(0.0)).loaded == ()
+            await world.answer("a")
+            found = await inventory_after(time.monotonic())
+            assert (found.loaded, found.num_running) == ((world.engine_name("a"),), 0)
+            # What the agent knows nothing of is said all the same: it is the engine's word, not the agent's.
+            await world.engines[0].unload(world.engine_name("a"))
+            assert (await inventory_after(time.monotonic())).loaded == ()
+            assert report_of(world).slots[0].state == "hot"
 
     asyncio.run(story())
 

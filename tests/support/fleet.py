@@ -7,8 +7,6 @@ Tenants are those of `tests.support.server`. The engine answers canned text unle
 """
 
 import contextlib
-import os
-import signal
 import socket
 import subprocess
 import sys
@@ -25,9 +23,16 @@ from hotset.cli.running import Addresses, read_addresses_at
 from hotset.core.errors import ServerUnreachableError
 from hotset.storage.state_folder import StateFolder
 from tests.support.adapters import BASE_NAME
+from tests.support.ending import ending_in_order
+from tests.support.leashed import leashed
 from tests.support.server import BASE, TenantInPlace, add_tenant, write_config, write_world
 
 _START_S = 60.0
+_STOP_S = 30.0
+#: For all of them, as making one takes longer than most answers; processes come and go, so no connection is kept.
+_HTTP = httpx.Client(
+    limits=httpx.Limits(max_connections=None, max_keepalive_connections=0), timeout=60, trust_env=False
+)
 
 
 @dataclass
@@ -45,7 +50,7 @@ class FleetProcess:
         """Start it; its output is added to its log."""
         with self.log.open("ab") as output:
             self.popen = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+                leashed(self.command), stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
 
     @property
@@ -65,9 +70,9 @@ class FleetProcess:
         return found if found is not None and self.is_alive and found.pid == self.pid else None
 
     def kill(self) -> None:
-        """End it as a power cut would."""
-        os.kill(self.pid, signal.SIGKILL)
+        """End it as a power cut would; its engine ends with it."""
         assert self.popen is not None
+        self.popen.kill()
         self.popen.wait()
 
     def stop(self, timeout_s: float = 30.0) -> int:
@@ -95,11 +100,14 @@ class Fleet:
     processes: dict[str, FleetProcess] = field(default_factory=dict)
     tenants: dict[str, TenantInPlace] = field(default_factory=dict)
 
-    def add(self, role: str, name: str, *flags: str, home: Path | None = None) -> FleetProcess:
-        """Start another process."""
+    def add(
+        self, role: str, name: str, *flags: str, home: Path | None = None, config: Path | None = None
+    ) -> FleetProcess:
+        """Start another process, over the state folder and under the settings of all where it has none of its own."""
         folder = StateFolder(home or self.home)
         folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "hotset.cli", "--home", str(folder.path), role, "-f", str(self.config), *flags]
+        command = [sys.executable, "-m", "hotset.cli", "--home", str(folder.path), role]
+        command += ["-f", str(config or self.config), *flags]
         if role != "control" and "--name" not in flags:
             command += ["--name", name]
         file = folder.run / ("server.json" if role == "control" else f"{role}-{name}.json")
@@ -134,7 +142,7 @@ class Fleet:
         """Whether a gateway says that it is ready."""
         found = self.processes[gateway].addresses()
         with contextlib.suppress(httpx.HTTPError):
-            return found is not None and httpx.get(f"{found.tenant_url}/readyz").status_code == 200
+            return found is not None and _HTTP.get(f"{found.tenant_url}/readyz").status_code == 200
         return False
 
     def num_linked_workers(self) -> int:
@@ -146,13 +154,32 @@ class Fleet:
             return 0
         return sum(holder["role"] == "worker" and holder["fence"] > 0 for holder in holders)
 
+    def wait_complete(self, timeout_s: float = _START_S) -> None:
+        """Return once every worker serves and every gateway is ready."""
+        num_workers = sum(process.role == "worker" for process in self.processes.values())
+        self.until(lambda: self.num_linked_workers() == num_workers, "every worker", timeout_s)
+        for process in self.processes.values():
+            if process.role == "gateway":
+                self.until(lambda name=process.name: self.ready(name), f"gateway {process.name}")
+
     def stop(self) -> None:
-        """End every process, gently."""
+        """End every process, gently; then insist, and say so."""
+        alive = [process for process in self.processes.values() if process.is_alive and process.popen is not None]
+        for process in alive:
+            process.popen.terminate()
+        deadline_s, insisted = time.monotonic() + _STOP_S, list[str]()
+        for process in alive:
+            try:
+                process.stop(max(0.0, deadline_s - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                insisted.append(process.name)
+        assert not insisted, f"{insisted} did not end when told to; the processes said:\n{self.said()}"
+
+    def kill(self) -> None:
+        """End every process at once."""
         for process in self.processes.values():
-            if process.is_alive and process.popen is not None:
-                process.popen.terminate()
-        for process in self.processes.values():
-            process.stop()
+            if process.is_alive:
+                process.kill()
 
     def said(self) -> str:
         """The last lines of every process."""
@@ -170,7 +197,7 @@ def ask(url: str, tenant: TenantInPlace, *, max_tokens: int = 8, stream: bool = 
     """Ask for the tenant's own adapter."""
     body = {"model": "adapter", "prompt": "a b c", "max_tokens": max_tokens, "temperature": 0, "stream": stream, **more}
     headers = {"authorization": f"Bearer {tenant.token}"}
-    return httpx.post(f"{url}/v1/completions", json=body, headers=headers, timeout=60)
+    return _HTTP.post(f"{url}/v1/completions", json=body, headers=headers)
 
 
 def text_of(response: httpx.Response) -> str:
@@ -182,6 +209,20 @@ def text_of(response: httpx.Response) -> str:
 def own_text(tenant: TenantInPlace, max_tokens: int = 8) -> str:
     """What the instant engine answers for the tenant's own version."""
     return "".join(f"{tenant.engine_name[3:11]}.{position} " for position in range(max_tokens))
+
+
+@contextlib.contextmanager
+def fleet_of_control(home: Path, config: Path, *, control_config: Path | None = None) -> Generator[Fleet]:
+    """Give a fleet that has control so far; whatever is added is ended with it, however the block is left."""
+    fleet = Fleet(home, config)
+    with ending_in_order():
+        try:
+            fleet.add("control", "control", config=control_config)
+            fleet.until(fleet.processes["control"].addresses, "control")
+            yield fleet
+            fleet.stop()
+        finally:
+            fleet.kill()
 
 
 @contextlib.contextmanager
@@ -197,10 +238,7 @@ def running_fleet(
     """Give a fleet whose workers serve and whose gateways are ready."""
     write_world(root, adapters=adapters)
     sections = {**sections, "engine": {"kind": kind, **sections.get("engine", {})}}
-    fleet = Fleet(root / "home", write_config(root, **sections))
-    try:
-        fleet.add("control", "control")
-        fleet.until(fleet.processes["control"].addresses, "control")
+    with fleet_of_control(root / "home", write_config(root, **sections)) as fleet:
         with fleet.admin() as admin:
             admin.post("/bases", {"folder": str(root / "base"), "name": BASE, "synonyms": [BASE_NAME]})
             for number in range(adapters):
@@ -210,9 +248,5 @@ def running_fleet(
             fleet.add("worker", f"w{number}")
         for number in range(1, gateways + 1):
             fleet.add("gateway", f"g{number}")
-        fleet.until(lambda: fleet.num_linked_workers() == workers, "every worker")
-        for number in range(1, gateways + 1):
-            fleet.until(lambda number=number: fleet.ready(f"g{number}"), f"gateway {number}")
+        fleet.wait_complete()
         yield fleet
-    finally:
-        fleet.stop()

@@ -81,6 +81,14 @@ class CutByteReserveAnswer(Answer):
     given: int
 
 
+class InventoryAnswer(Answer):
+    """What an engine itself said last that it holds and runs."""
+
+    loaded: list[str]
+    num_running: int
+    age_s: float
+
+
 class WorkerAnswer(Answer):
     """One worker; without an engine it has no slots."""
 
@@ -95,6 +103,7 @@ class WorkerAnswer(Answer):
     warm: WarmAnswer | None
     reserves_cut: list[CutReserveAnswer]
     byte_reserves_cut: list[CutByteReserveAnswer]
+    inventory: InventoryAnswer | None
 
 
 class ResidencyAnswer(Answer):

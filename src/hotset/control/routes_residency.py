@@ -10,6 +10,7 @@ from hotset.control.explaining import unreached_answers
 from hotset.control.residency_answers import (
     CutByteReserveAnswer,
     CutReserveAnswer,
+    InventoryAnswer,
     NextAnswer,
     ResidencyAnswer,
     SlotAnswer,
@@ -21,7 +22,14 @@ from hotset.control.residency_answers import (
 from hotset.core.errors import EngineUnavailableError
 from hotset.core.ids import EngineName, TenantId, engine_name, parse_base_name
 from hotset.core.quotas import DEFAULT_QUOTA, Quota
-from hotset.core.residency_report import ResidencyReport, SlotReport, TenantReport, WarmReport, WorkerReport
+from hotset.core.residency_report import (
+    InventoryReport,
+    ResidencyReport,
+    SlotReport,
+    TenantReport,
+    WarmReport,
+    WorkerReport,
+)
 from hotset.storage.catalogue import Catalogue
 
 _NO_ENGINE = "No engine runs, so there are no slots to show: this needs a running server (hotset serve)."
@@ -69,6 +77,7 @@ def _mentioned(worker: WorkerReport) -> Iterator[EngineName]:
         yield from (name for name in (place.version, place.successor) if name is not None)
     if worker.residency is not None:
         yield from (name for name, _ in worker.residency.warm.largest)
+    yield from worker.inventory.loaded if worker.inventory is not None else ()
 
 
 def _worker(worker: WorkerReport, names: Mapping[EngineName, str], quotas: Mapping[TenantId, Quota]) -> WorkerAnswer:
@@ -84,7 +93,13 @@ def _worker(worker: WorkerReport, names: Mapping[EngineName, str], quotas: Mappi
         warm=None if found is None else _warm(found.warm, names),
         reserves_cut=[] if found is None else list(_cut(found, quotas)),
         byte_reserves_cut=[] if found is None else list(_bytes_cut(found, quotas)),
+        inventory=None if worker.inventory is None else _inventory(worker.inventory, names),
     )
+
+
+def _inventory(found: InventoryReport, names: Mapping[EngineName, str]) -> InventoryAnswer:
+    loaded = sorted(names.get(name, name) for name in found.loaded)
+    return InventoryAnswer(loaded=loaded, num_running=found.num_running, age_s=found.age_s)
 
 
 def _warm(warm: WarmReport, names: Mapping[EngineName, str]) -> WarmAnswer:

@@ -130,6 +130,15 @@ class SlotEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.structs.replace(self, age_s=age_s)
 
 
+class InventoryReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What an engine itself said that it holds and runs; a report beside it is what its agent believes."""
+
+    loaded: tuple[EngineName, ...]
+    num_running: int
+    #: Seconds since it was asked.
+    age_s: float
+
+
 class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
     """One worker."""
 
@@ -147,3 +156,5 @@ class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
     num_places: int = 0
     #: The newest loads and evictions, oldest first.
     events: tuple[SlotEvent, ...] = ()
+    #: None while no engine has said anything.
+    inventory: InventoryReport | None = None

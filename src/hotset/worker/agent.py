@@ -39,6 +39,7 @@ from hotset.worker.metering import SlotMeter, keep_metering
 from hotset.worker.recollection import Recollection
 from hotset.worker.settings import WorkerSettings
 from hotset.worker.starting import Fresh, Starter
+from hotset.worker.stocktaking import Stocktaking
 from hotset.worker.sweep import Sweep
 from hotset.worker.viewing import places, resident_bytes, view_worker, waits
 from hotset.worker.watchdog import Finding
@@ -97,6 +98,7 @@ class LocalAgent:
         self._standing = standing_of(self._snapshot, worker, base.digest)
         self._records: dict[EngineName, VersionRecord] = {}
         self._life: EngineLife | None = None
+        self._stocktaking: Stocktaking | None = None
         self._stopping = False
         self._changed = asyncio.Event()
         self._stop_asked = asyncio.Event()
@@ -186,7 +188,8 @@ class LocalAgent:
 
     def view_residency(self) -> tuple[WorkerReport]:
         """Return who holds which slot here; see `core.ports.ResidencyViewer`."""
-        return (view_worker(self.base.name, self._life, self._clock.monotonic_s(), self._worker),)
+        inventory = self._stocktaking.report() if self._stocktaking is not None else None
+        return (view_worker(self.base.name, self._life, self._clock.monotonic_s(), self._worker, inventory),)
 
     def recall(self, request: RequestId) -> RequestAtWorker | None:
         """Return what is remembered of a request that was sent here; None where nothing is."""
@@ -315,22 +318,24 @@ class LocalAgent:
             recollection=self._recollection,
         )
         self._permit(life)
-        self._life = life
+        self._life, self._stocktaking = life, Stocktaking(engine, self._clock)
         self._changed.set()
         _log.info("engine serves", extra={"base": self.base.name, "engine": facts.engine, "slots": facts.num_slots})
         effects = asyncio.create_task(life.run_effects())
         gone = asyncio.create_task(engine.wait_gone())
         watching = asyncio.create_task(life.watch())
         metering = asyncio.create_task(self._meter(life))
+        stocktaking = asyncio.create_task(self._stocktaking.run())
         try:
             await asyncio.wait({effects, gone, watching}, return_when=asyncio.FIRST_COMPLETED)
             if watching.done() and not gone.done():
                 self._blame(watching.result())
         finally:
-            self._life = None
-            for task in (effects, gone, watching, metering):
+            self._life = self._stocktaking = None
+            tasks = {effects, gone, watching, metering, stocktaking}
+            for task in tasks:
                 task.cancel()
-            await asyncio.wait({effects, gone, watching, metering})
+            await asyncio.wait(tasks)
             await engine.stop()
             life.end()
         if not gone.cancelled() and not self._stopping:

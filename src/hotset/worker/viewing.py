@@ -4,13 +4,19 @@ from collections.abc import Iterator, Mapping
 
 from hotset.core.fleet import DEFAULT_POOL
 from hotset.core.ids import BaseName, EngineName, WorkerId
-from hotset.core.residency_report import WorkerReport
+from hotset.core.residency_report import InventoryReport, WorkerReport
 from hotset.core.versions import VersionRecord
 from hotset.residency.report import report
 from hotset.worker.engine_life import EngineLife
 
 
-def view_worker(base: BaseName, life: EngineLife | None, now_s: float, worker: WorkerId | None = None) -> WorkerReport:
+def view_worker(
+    base: BaseName,
+    life: EngineLife | None,
+    now_s: float,
+    worker: WorkerId | None = None,
+    inventory: InventoryReport | None = None,
+) -> WorkerReport:
     """Return the report of one worker.
 
     Args:
@@ -18,6 +24,7 @@ def view_worker(base: BaseName, life: EngineLife | None, now_s: float, worker: W
         life: Of its present engine; None while none serves.
         now_s: Monotonic seconds.
         worker: Who it is in a fleet.
+        inventory: What the engine itself said last.
     """
     if life is None:
         return WorkerReport(base=base, worker=worker)
@@ -33,6 +40,7 @@ def view_worker(base: BaseName, life: EngineLife | None, now_s: float, worker: W
         num_waiting=life.num_leases() - num_running,
         num_places=life.num_places,
         events=life.observer.events(),
+        inventory=inventory,
     )
 
 

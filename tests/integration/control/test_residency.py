@@ -6,6 +6,7 @@ from typing import Any
 
 from hotset.core.ids import BaseName, EngineName, TenantId
 from hotset.core.residency_report import (
+    InventoryReport,
     NextRoom,
     ResidencyReport,
     SlotReport,
@@ -75,6 +76,7 @@ def worker(
             reserves_cut=cut,
             byte_reserves_cut=cut,
         ),
+        inventory=InventoryReport(loaded=(second, STRAY), num_running=3, age_s=0.5),
     )
 
 
@@ -133,6 +135,7 @@ def test_versions_have_their_names_and_what_is_not_there_is_null(tmp_path: Path)
                 "bytes_max": 100,
                 "largest": [{"version": "acme/two@1", "bytes": 20}, {"version": "acme/one@1", "bytes": 10}],
             }
+            assert shown["inventory"] == {"loaded": ["acme/two@1", STRAY], "num_running": 3, "age_s": 0.5}
 
     run(story())
 
@@ -156,6 +159,7 @@ def test_a_base_that_no_engine_serves_has_no_slots(tmp_path: Path) -> None:
             (shown,) = (await inst.ok("GET", "/residency"))["workers"]
             assert (shown["engine"], shown["num_slots"], shown["slots"], shown["tenants"]) == (None, 0, [], [])
             assert (shown["next"], shown["warm"], shown["reserves_cut"]) == (None, None, [])
+            assert shown["inventory"] is None
 
     run(story())
 

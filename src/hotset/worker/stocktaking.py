@@ -1,0 +1,47 @@
+"""What an engine itself says it holds and runs, asked every second: what its agent believes can be held against it."""
+
+import asyncio
+import logging
+
+from hotset.core.clock import Clock
+from hotset.core.errors import EngineUnavailableError, HotsetError
+from hotset.core.messages import Inventory
+from hotset.core.residency_report import InventoryReport
+from hotset.engines.port import Engine
+
+_log = logging.getLogger(__name__)
+#: Once for each heartbeat.
+_EVERY_S = 1.0
+
+
+class Stocktaking:
+    """Asks one engine for its inventory, again and again; decides nothing by it."""
+
+    def __init__(self, engine: Engine, clock: Clock) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._inventory: Inventory | None = None
+        #: When the engine was asked for it: what it says is no older.
+        self._asked_at_s = 0.0
+
+    async def run(self) -> None:
+        """Ask until the engine is gone; one that is slow to answer is not asked again meanwhile."""
+        try:
+            while True:
+                asked_at_s = self._clock.monotonic_s()
+                self._inventory, self._asked_at_s = await self._engine.inventory(), asked_at_s
+                await asyncio.sleep(_EVERY_S)
+        except EngineUnavailableError:
+            return  # whoever waits for its death does what there is to do
+        except HotsetError as error:
+            _log.error("the engine does not say what it holds", extra={"reason": error.message})
+
+    def report(self) -> InventoryReport | None:
+        """Return what it said last; None before it said anything."""
+        if self._inventory is None:
+            return None
+        return InventoryReport(
+            loaded=self._inventory.loaded,
+            num_running=len(self._inventory.running),
+            age_s=self._clock.monotonic_s() - self._asked_at_s,
+        )

@@ -1,6 +1,7 @@
 """The fake engine answers over HTTP as SGLang does, by the sources of SGLang 0.5.23."""
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import httpx
@@ -131,3 +132,32 @@ def test_pool_metrics_count_slots_and_say_nothing_of_adapters(folders: dict[str,
         assert "sglang:lora_pool_slots_total 3" in text
 
     play(scenario, **OPTIONS)
+
+
+@pytest.mark.parametrize("overlaps", [False, True])
+def test_a_host_copy_goes_into_its_slot_beside_the_steps_where_that_is_asked_for(
+    folders: dict[str, Path], tmp_path: Path, *, overlaps: bool
+) -> None:
+    """`enable_lora_overlap_loading`: 64 MiB take 74 ms to copy and a step 10, at the profile's own speed."""
+    heavy = tmp_path / "heavy"
+    shutil.copytree(folders["a"], heavy)
+    with (heavy / "adapter_model.safetensors").open("ab") as weights:
+        weights.write(b"\0" * (64 << 20))
+
+    async def scenario(fake: Fake) -> None:
+        await load(fake, "heavy", heavy)
+        for name in "bc":
+            await load(fake, name, folders[name])
+            await fake.chat(f"base:{name}", max_tokens=1)
+        async with fake.streaming("base", max_tokens=100) as stream:
+            await stream.next()
+            assert (await fake.held())["heavy"] == "host", "the base took its slot"
+            asking = asyncio.create_task(fake.chat("base:heavy", max_tokens=1))
+            num_beside = 0
+            while not asking.done() and await stream.next():
+                num_beside += 1
+        assert (num_beside >= 5) == overlaps, num_beside
+        await asking
+
+    options = {**OPTIONS, "max_loras": 3, "max_cpu_loras": 4, "enable_lora_overlap_loading": overlaps}
+    play(scenario, **{**options, "speed": 0.5})

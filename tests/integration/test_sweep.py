@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,11 @@ from hotset.core.clock import SystemClock
 from hotset.core.errors import LoadFailedError
 from hotset.core.ids import BaseName
 from hotset.core.messages import AdapterLoad, LoadReport
+from hotset.engines.fake.server.launch import served_settings
+from hotset.engines.fake.server.options import ServerOptions
 from hotset.engines.hosted import HostedEngine
+from hotset.engines.port import Engine
+from hotset.engines.served.engine import ServedEngine
 from hotset.engines.wire import EngineSpec
 from hotset.storage.base_files import read_base_folder
 from hotset.worker.sweep import Sweep
@@ -32,14 +37,22 @@ def engine_of(folder: Path, kind: type[HostedEngine] = HostedEngine) -> HostedEn
     return kind(spec)
 
 
-def test_a_real_engine_is_measured_once_and_holds_nothing_afterwards(tmp_path: Path) -> None:
+def served_engine(folder: Path) -> Engine:
+    digest = read_base_folder(folder, BaseName("tiny"), ()).digest
+    return ServedEngine(served_settings(ServerOptions(base=digest, max_loras=3, max_lora_rank=8, speed=50.0)))
+
+
+@pytest.mark.parametrize("make_engine", [engine_of, served_engine])
+def test_a_real_engine_is_measured_once_and_holds_nothing_afterwards(
+    tmp_path: Path, make_engine: Callable[[Path], Engine]
+) -> None:
     folder = tmp_path / "base"
     make_tiny_base(folder)
     base = read_base_folder(folder, BaseName("tiny"), ())
     sweep = Sweep(base, tmp_path / "sweeps", SystemClock(), seconds_max=0.3)
 
     async def story() -> None:
-        engine = engine_of(folder)
+        engine = make_engine(folder)
         facts = await engine.start()
         rates = await sweep.rates(engine, facts)
         assert list(rates) == [1, 2, 3]

@@ -4,13 +4,14 @@ from collections.abc import Callable
 from typing import cast
 
 from hotset.core.messages import EngineEvent, Generate
-from hotset.engines.hosted import HostedEngine, HostedStream
+from hotset.engines.event_stream import EventStream
+from hotset.engines.hosted import HostedEngine
 
 
 class StreamAsRead:
     """Tells its watcher of events when they are read, whenever they came."""
 
-    def __init__(self, stream: HostedStream) -> None:
+    def __init__(self, stream: EventStream) -> None:
         self._stream = stream
         self._watcher: Callable[[EngineEvent], None] | None = None
 
@@ -31,5 +32,5 @@ class StreamAsRead:
 class EngineAsRead(HostedEngine):
     """An engine process of which nobody sees that it is faster than its readers."""
 
-    def generate(self, request: Generate) -> HostedStream:
-        return cast("HostedStream", StreamAsRead(super().generate(request)))
+    def generate(self, request: Generate) -> EventStream:
+        return cast("EventStream", StreamAsRead(super().generate(request)))

@@ -97,11 +97,13 @@ async def fake_server(**options: Any) -> AsyncIterator[Fake]:
         chosen = {"speed": 50.0, "max_loras": 2, "runtime_lora_updating": True, **options}
         serving = asyncio.create_task(serve(ServerOptions(uds=uds, **chosen), stop))
         transport = httpx.AsyncHTTPTransport(uds=uds)
-        async with httpx.AsyncClient(transport=transport, base_url="http://engine", timeout=20) as client:
-            await _until_healthy(client, serving)
-            yield Fake(client, serving)
-        stop.set()
-        await serving
+        try:
+            async with httpx.AsyncClient(transport=transport, base_url="http://engine", timeout=20) as client:
+                await _until_healthy(client, serving)
+                yield Fake(client, serving)
+        finally:
+            stop.set()
+            await serving
 
 
 async def _until_healthy(client: httpx.AsyncClient, serving: asyncio.Task[str]) -> None:

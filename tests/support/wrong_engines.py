@@ -7,7 +7,8 @@ import msgspec
 
 from hotset.core.ids import EngineName
 from hotset.core.messages import AdapterLoad, Generate, LoadReport, Score
-from hotset.engines.hosted import HostedEngine, HostedStream
+from hotset.engines.event_stream import EventStream
+from hotset.engines.hosted import HostedEngine
 from hotset.engines.wire import EngineSpec
 
 
@@ -44,7 +45,7 @@ class WrongEngine(HostedEngine):
             self._mixed = load.engine_name
         return report
 
-    def generate(self, request: Generate) -> HostedStream:
+    def generate(self, request: Generate) -> EventStream:
         if request.engine_name is None and self._mixed is not None:
             request = msgspec.structs.replace(request, engine_name=self._mixed)
         if self._is_sick:

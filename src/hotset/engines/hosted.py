@@ -9,9 +9,8 @@ import contextlib
 import logging
 import socket
 import sys
-from collections import deque
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import cast
 
 import msgspec
 
@@ -24,16 +23,15 @@ from hotset.core.errors import (
 from hotset.core.ids import EngineName, RequestId
 from hotset.core.messages import (
     AdapterLoad,
-    EngineEvent,
     EngineFacts,
     Failed,
-    Finished,
     Generate,
     Inventory,
     LoadReport,
     Score,
     StepFacts,
 )
+from hotset.engines.event_stream import EventStream
 from hotset.engines.last_words import LastWords
 from hotset.engines.wire import (
     Abort,
@@ -49,73 +47,10 @@ from hotset.links.frames import FrameSplitter, frame
 
 _log = logging.getLogger(__name__)
 _STOP_TIMEOUT_S = 5.0
-_LAST = (Finished, Failed)
 #: The errors a reply may carry; anything else is an engine that is not in order.
 _REPLY_ERRORS: dict[str, type[HotsetError]] = {
     error.code: error for error in (LoadFailedError, ContextLengthExceededError, EngineUnavailableError)
 }
-
-
-class StreamOwner(Protocol):
-    """The engine that fills a stream."""
-
-    def forget(self, request_id: RequestId) -> None:
-        """The stream needs nothing more."""
-        ...
-
-    async def abort(self, request_id: RequestId) -> None:
-        """End the request; returns once it no longer runs."""
-        ...
-
-
-class HostedStream:
-    """The events of one request; filled by the engine's owner, read by one reader."""
-
-    def __init__(self, engine: StreamOwner, request_id: RequestId) -> None:
-        self._engine = engine
-        self._request_id = request_id
-        self._ready: deque[EngineEvent] = deque()
-        self._reader: asyncio.Future[None] | None = None
-        self._ended = False
-        self._watcher: Callable[[EngineEvent], None] | None = None
-
-    def push(self, event: EngineEvent) -> None:
-        """Add one event; the connection calls this, once a token, so it does little."""
-        self._ready.append(event)
-        if isinstance(event, _LAST):
-            self._ended = True
-            self._engine.forget(self._request_id)
-        if self._watcher is not None:
-            self._watcher(event)
-        reader, self._reader = self._reader, None
-        if reader is not None and not reader.done():
-            reader.set_result(None)
-
-    def watch(self, watcher: Callable[[EngineEvent], None]) -> None:
-        """Tell a watcher each event as it comes, and at once those that came and were not read."""
-        self._watcher = watcher
-        for event in self._ready:
-            watcher(event)
-
-    async def events(self) -> list[EngineEvent]:
-        """Return the events that are ready, waiting for the first; an empty list after the last one."""
-        if not self._ready:
-            if self._ended:
-                return []
-            self._reader = asyncio.get_running_loop().create_future()
-            await self._reader
-        ready = list(self._ready)
-        self._ready.clear()
-        return ready
-
-    async def abort(self) -> None:
-        """End the request; returns once the engine confirmed it, or is gone."""
-        if self._ended:
-            return
-        self._ended = True
-        self._engine.forget(self._request_id)
-        with contextlib.suppress(EngineUnavailableError):  # a dead engine runs nothing
-            await self._engine.abort(self._request_id)
 
 
 class HostedEngine(asyncio.Protocol):
@@ -130,7 +65,7 @@ class HostedEngine(asyncio.Protocol):
         self._child: asyncio.subprocess.Process | None = None
         self._calls: dict[int, asyncio.Future[Reply]] = {}
         self._next_call = 1
-        self._streams: dict[RequestId, HostedStream] = {}
+        self._streams: dict[RequestId, EventStream] = {}
         self._step_watcher: Callable[[StepFacts], None] = lambda _: None
         #: Frames that go out at the end of this turn of the event loop.
         self._outbox: list[bytes] = []
@@ -212,9 +147,9 @@ class HostedEngine(asyncio.Protocol):
         assert reply.scores is not None
         return reply.scores
 
-    def generate(self, request: Generate) -> HostedStream:
+    def generate(self, request: Generate) -> EventStream:
         """Start a request."""
-        stream = HostedStream(self, request.request_id)
+        stream = EventStream(self, request.request_id)
         if self._transport is None or self._gone.is_set():
             stream.push(Failed(request.request_id, "engine_failed", "the engine is gone"))
             return stream

@@ -25,6 +25,7 @@ _log = logging.getLogger(__name__)
 
 _RANK_MAX = 16
 _FILE = "adapter_model.safetensors"
+_CONFIG = "adapter_config.json"
 _ROUND_TOKENS = 8
 _PROMPT = (1, 2, 3, 4)
 
@@ -110,16 +111,18 @@ class Sweep:
         return num_tokens
 
     def _make(self, count: int, rank: int) -> list[AdapterLoad]:
-        """Write one file of zeros and place it under each adapter's name."""
-        content, modules = _zeros(self._base, rank)
-        digest = Digest("sha256:" + hashlib.sha256(content).hexdigest())
+        """Write an adapter of zeros, in PEFT's layout, under each adapter's name."""
+        weights, modules = _zeros(self._base, rank)
+        contents = {_FILE: weights, _CONFIG: _config(rank)}
+        files = {name: Digest("sha256:" + hashlib.sha256(content).hexdigest()) for name, content in contents.items()}
         loads: list[AdapterLoad] = []
         for place in range(count):
             name = EngineName("hs-" + hashlib.sha256(b"sweep %d" % place).hexdigest()[:32])
             folder = self._folder / "adapters" / name
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / _FILE).write_bytes(content)
-            loads.append(AdapterLoad(engine_name=name, folder=str(folder), files={_FILE: digest}, modules=modules))
+            for file, content in contents.items():
+                (folder / file).write_bytes(content)
+            loads.append(AdapterLoad(engine_name=name, folder=str(folder), files=files, modules=modules))
         return loads
 
 
@@ -133,6 +136,12 @@ def _numbers(most: int) -> list[int]:
     while numbers[-1] < most:
         numbers.append(min(2 * numbers[-1], most))
     return numbers
+
+
+def _config(rank: int) -> bytes:
+    """Return PEFT's configuration of an adapter of every linear, which engines that serve HTTP read by themselves."""
+    targets = [linear.rpartition(".")[2] for linear in LINEARS]
+    return json.dumps({"peft_type": "LORA", "r": rank, "lora_alpha": rank, "target_modules": targets}).encode()
 
 
 def _zeros(base: BaseVersion, rank: int) -> tuple[bytes, tuple[ModuleSpec, ...]]:

@@ -23,8 +23,8 @@ from hotset.core.messages import (
     Score,
     StepFacts,
 )
+from hotset.engines.event_stream import EventStream
 from hotset.engines.fake.engine import FakeEngine, FakeSettings
-from hotset.engines.hosted import HostedStream
 from hotset.engines.step_engine import NO_STEP
 
 
@@ -36,7 +36,7 @@ class InlineEngine:
         #: Seconds that the engine took in its last call and that have not passed yet.
         self._owed_s = 0.0
         self._engine = FakeEngine(settings, clock=clock, sleep=self._owe)
-        self._streams: dict[RequestId, HostedStream] = {}
+        self._streams: dict[RequestId, EventStream] = {}
         self._step_watcher: Callable[[StepFacts], None] = lambda _: None
         #: Events of the step under way; an aborted request's are taken out.
         self._coming: list[EngineEvent] = []
@@ -76,9 +76,9 @@ class InlineEngine:
         self._check_here()
         return self._engine.inventory()
 
-    def generate(self, request: Generate) -> HostedStream:
+    def generate(self, request: Generate) -> EventStream:
         """Start a request."""
-        stream = HostedStream(self, request.request_id)
+        stream = EventStream(self, request.request_id)
         if self._gone.is_set():
             stream.push(Failed(request.request_id, "engine_failed", "the engine is gone"))
             return stream

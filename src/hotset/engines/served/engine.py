@@ -21,7 +21,7 @@ from hotset.core.messages import (
     Score,
     StepFacts,
 )
-from hotset.engines.hosted import HostedStream
+from hotset.engines.event_stream import EventStream
 from hotset.engines.served.child import EngineChild
 from hotset.engines.served.exchange import GenerateExchange
 from hotset.engines.served.http_client import HttpClient
@@ -45,7 +45,7 @@ class ServedEngine:
         self._plugin = PluginClient(self._client)
         self._slots = Slots(self._client, self._plugin, settings.dialect, num_slots=settings.num_slots)
         #: Of the requests that have not ended here.
-        self._streams: dict[RequestId, HostedStream] = {}
+        self._streams: dict[RequestId, EventStream] = {}
         self._exchanges: dict[RequestId, GenerateExchange] = {}
         self._step_watcher: Callable[[StepFacts], None] = lambda _: None
         self._tasks: list[asyncio.Task[None]] = []
@@ -104,9 +104,9 @@ class ServedEngine:
             kv_blocks_total=state.kv_blocks_total,
         )
 
-    def generate(self, request: Generate) -> HostedStream:
+    def generate(self, request: Generate) -> EventStream:
         """Start a request."""
-        stream = HostedStream(self, request.request_id)
+        stream = EventStream(self, request.request_id)
         if not self._has_started or self._gone.is_set():
             stream.push(Failed(request.request_id, EngineFailedError.code, _GONE))
             return stream
@@ -192,8 +192,5 @@ class ServedEngine:
     def _lose(self) -> None:
         """Fail whatever runs: the engine is gone."""
         self._gone.set()
-        for exchange in self._exchanges.values():
-            exchange.task.cancel()
-        for request_id, stream in list(self._streams.items()):
-            stream.push(Failed(request_id, EngineFailedError.code, _GONE))
-        self._streams.clear()
+        for exchange in list(self._exchanges.values()):
+            exchange.break_off()

@@ -47,6 +47,11 @@ class GenerateExchange:
         with contextlib.suppress(asyncio.CancelledError):
             await self.task
 
+    def break_off(self) -> None:
+        """End it because the engine is gone."""
+        self._tell(Failed(self._request.request_id, EngineFailedError.code, "the engine is gone"))
+        self.task.cancel()
+
     async def _run(self, client: HttpClient, model: str) -> None:
         request = self._request
         try:

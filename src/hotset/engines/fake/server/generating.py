@@ -13,12 +13,12 @@ from starlette.types import Receive, Scope, Send
 from hotset.core.errors import ContextLengthExceededError, EngineFailedError
 from hotset.core.ids import RequestId
 from hotset.core.messages import Delta, EngineEvent, Failed, Finished, Generate, Started
+from hotset.engines.event_stream import EventStream
 from hotset.engines.fake.adapter_tiers import AdapterKey
 from hotset.engines.fake.server.bodies import Body, ChatBody, CompletionBody
 from hotset.engines.fake.server.refusal import ENGINE_DIED, Refusal, json_answer, read_body
 from hotset.engines.fake.server.rendering import Renderer
 from hotset.engines.fake.server.serving import Serving
-from hotset.engines.hosted import HostedStream
 
 #: With which the plugin ends a request: not an error, but no end of its own either.
 ABORTED = "aborted"
@@ -85,7 +85,7 @@ class _Generate(Protocol):
 class _CancelledWhenLeft(StreamingResponse):
     """A stream that ends its request however it ends itself, also where its client left before the first byte."""
 
-    def __init__(self, stream: HostedStream, renderer: Renderer) -> None:
+    def __init__(self, stream: EventStream, renderer: Renderer) -> None:
         self._stream = stream
         super().__init__(_pieces(stream, renderer), media_type="text/event-stream")
 
@@ -97,7 +97,7 @@ class _CancelledWhenLeft(StreamingResponse):
             await self._stream.abort()
 
 
-async def _pieces(stream: HostedStream, renderer: Renderer) -> AsyncIterator[bytes]:
+async def _pieces(stream: EventStream, renderer: Renderer) -> AsyncIterator[bytes]:
     while events := await stream.events():
         yield b"".join(_piece(event, renderer) for event in events)
 
@@ -114,7 +114,7 @@ def _piece(event: EngineEvent, renderer: Renderer) -> bytes:
             return b""
 
 
-async def _whole(request: Request, stream: HostedStream, renderer: Renderer) -> Response:
+async def _whole(request: Request, stream: EventStream, renderer: Renderer) -> Response:
     """Return the whole answer; a client that leaves meanwhile ends its request, and nobody reads the answer."""
     collecting = asyncio.create_task(_collect(stream, renderer))
     leaving = asyncio.ensure_future(request.receive())  # the body was read: what comes next is the client's end
@@ -129,7 +129,7 @@ async def _whole(request: Request, stream: HostedStream, renderer: Renderer) -> 
         await stream.abort()
 
 
-async def _collect(stream: HostedStream, renderer: Renderer) -> Response:
+async def _collect(stream: EventStream, renderer: Renderer) -> Response:
     while events := await stream.events():
         for event in events:
             match event:

@@ -11,9 +11,9 @@ from hotset.core.clock import Clock
 from hotset.core.errors import EngineFailedError, HotsetError
 from hotset.core.ids import RequestId
 from hotset.core.messages import EngineEvent, Failed, Generate, StepFacts
+from hotset.engines.event_stream import EventStream
 from hotset.engines.fake.adapter_tiers import AdapterKey
 from hotset.engines.fake.loop import EngineLoop
-from hotset.engines.hosted import HostedStream
 from hotset.engines.step_engine import NO_STEP
 
 
@@ -24,7 +24,7 @@ class Stepper:
         self._loop = loop
         self._speed = speed
         self._clock = clock
-        self._streams: dict[RequestId, HostedStream] = {}
+        self._streams: dict[RequestId, EventStream] = {}
         self._has_work = asyncio.Event()
         #: Held through every step and every load: an engine does one thing at a time.
         self.turn = asyncio.Lock()
@@ -47,9 +47,9 @@ class Stepper:
             await self.goes_on.wait()
             await self._step()
 
-    def generate(self, request: Generate, adapter: AdapterKey | None) -> HostedStream:
+    def generate(self, request: Generate, adapter: AdapterKey | None) -> EventStream:
         """Start a request."""
-        stream = HostedStream(self, request.request_id)
+        stream = EventStream(self, request.request_id)
         if self.died.is_set():
             stream.push(_failed(request.request_id))
             return stream

@@ -1,0 +1,75 @@
+"""The events of one request on their way from whoever runs an engine to whoever asked it."""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from hotset.core.errors import EngineUnavailableError
+from hotset.core.ids import RequestId
+from hotset.core.messages import EngineEvent, Failed, Finished
+
+_LAST = (Finished, Failed)
+
+
+class StreamOwner(Protocol):
+    """The engine that fills a stream."""
+
+    def forget(self, request_id: RequestId) -> None:
+        """The stream needs nothing more."""
+        ...
+
+    async def abort(self, request_id: RequestId) -> None:
+        """End the request; returns once it no longer runs."""
+        ...
+
+
+class EventStream:
+    """The events of one request; filled by the engine's owner, read by one reader."""
+
+    def __init__(self, engine: StreamOwner, request_id: RequestId) -> None:
+        self._engine = engine
+        self._request_id = request_id
+        self._ready: deque[EngineEvent] = deque()
+        self._reader: asyncio.Future[None] | None = None
+        self._ended = False
+        self._watcher: Callable[[EngineEvent], None] | None = None
+
+    def push(self, event: EngineEvent) -> None:
+        """Add one event; the connection calls this, once a token, so it does little."""
+        self._ready.append(event)
+        if isinstance(event, _LAST):
+            self._ended = True
+            self._engine.forget(self._request_id)
+        if self._watcher is not None:
+            self._watcher(event)
+        reader, self._reader = self._reader, None
+        if reader is not None and not reader.done():
+            reader.set_result(None)
+
+    def watch(self, watcher: Callable[[EngineEvent], None]) -> None:
+        """Tell a watcher each event as it comes, and at once those that came and were not read."""
+        self._watcher = watcher
+        for event in self._ready:
+            watcher(event)
+
+    async def events(self) -> list[EngineEvent]:
+        """Return the events that are ready, waiting for the first; an empty list after the last one."""
+        if not self._ready:
+            if self._ended:
+                return []
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
+        ready = list(self._ready)
+        self._ready.clear()
+        return ready
+
+    async def abort(self) -> None:
+        """End the request; returns once the engine confirmed it, or is gone."""
+        if self._ended:
+            return
+        self._ended = True
+        self._engine.forget(self._request_id)
+        with contextlib.suppress(EngineUnavailableError):  # a dead engine runs nothing
+            await self._engine.abort(self._request_id)

@@ -88,6 +88,41 @@ BUGS = (
         "return {slot.name for slot in state.slots} | {slot.successor for slot in state.slots} | state.doubtful",
         "return set()",
     ),
+    Bug(
+        ("I8",),
+        "what becomes of a job counts whoever says it, its fence or an old one",
+        "src/hotset/admission/job_life.py",
+        "return life.state is JobState.RUNNING and life.fence == fence",
+        "return life.state is JobState.RUNNING",
+    ),
+    Bug(
+        ("I8",),
+        "a job is claimed though the lease of its holder runs",
+        "src/hotset/admission/job_life.py",
+        "return life.state is JobState.RUNNING and (life.lease_until_s or 0.0) <= now_s",
+        "return life.state is JobState.RUNNING",
+    ),
+    Bug(
+        ("fence",),
+        "a second agent becomes a worker though the first lives",
+        "src/hotset/routing/identity.py",
+        "return Ruling.REFUSED if is_alive else Ruling.NEXT",
+        "return Ruling.NEXT",
+    ),
+    Bug(
+        ("pool",),
+        "the worker of a dedicated pool serves whoever comes",
+        "src/hotset/routing/standing.py",
+        "is_ours = self.pool is None or snapshot.pool_of(tenant, self.base) == self.pool",
+        "is_ours = True",
+    ),
+    Bug(
+        ("drain",),
+        "a worker that drains takes what still comes",
+        "src/hotset/routing/standing.py",
+        "return is_ours and self.takes_new",
+        "return is_ours",
+    ),
 )
 
 

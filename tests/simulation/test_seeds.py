@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from hotset.bench.simulate import Settings, run
+from hotset.core.clock import SystemClock
 from hotset.planner.simulate import run_seed
 
 NUM_EVENTS = 5000
@@ -45,3 +47,18 @@ def test_a_seed_is_one_run_in_every_process(seed: int) -> None:
 
 def test_other_seeds_are_other_runs() -> None:
     assert run_seed(1, 300).digest != run_seed(2, 300).digest
+
+
+def test_any_number_of_processes_finds_the_same_in_the_same_order() -> None:
+    alone, together = (
+        run(Settings(seeds=range(30, 34), num_events=400, with_story=True, num_processes=number), SystemClock())[0]
+        for number in (1, 2)
+    )
+    assert together.appendix == alone.appendix
+    assert together.notes == alone.notes
+
+
+def test_no_process_begins_a_seed_once_the_time_is_up() -> None:
+    report, is_clean = run(Settings(seeds=range(40), num_processes=2, longest_s=0.0), SystemClock())
+    assert is_clean
+    assert ", 0 run in" in report.setting["seeds"]

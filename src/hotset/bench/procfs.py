@@ -59,6 +59,11 @@ def tree_cpu(root: int, proc: Path = Path("/proc")) -> CpuTime:
     return CpuTime(seconds[root], below)
 
 
+def num_cores() -> int:
+    """Return how many cores this process may run on."""
+    return len(os.sched_getaffinity(0))
+
+
 def machine_words(proc: Path = Path("/proc")) -> str:
     """Return the processor's name, how many of them there are, and the load over the last minute."""
     lines = (proc / "cpuinfo").read_text().splitlines()

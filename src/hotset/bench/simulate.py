@@ -4,8 +4,13 @@ Nothing is compared: a seed is clean, or it is shown with the rule that broke, t
 its faults, so that it can be run again.
 """
 
-from collections import Counter
-from collections.abc import Callable
+import contextlib
+import itertools
+import math
+import multiprocessing
+from collections import Counter, deque
+from collections.abc import Callable, Generator
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 
 from hotset.bench.procfs import machine_words
@@ -41,6 +46,8 @@ class Settings:
     with_cut_plan: bool = False
     #: Begin no further seed once one broke a rule.
     stops_at_first: bool = False
+    #: Processes that run seeds at a time; what a seed comes to is the same in each.
+    num_processes: int = 1
 
 
 def run(settings: Settings, clock: Clock, say: Callable[[str], None] = lambda _: None) -> tuple[Report, bool]:
@@ -52,24 +59,23 @@ def run(settings: Settings, clock: Clock, say: Callable[[str], None] = lambda _:
         say: Takes one line of progress at a time.
     """
     began_s, verdicts, stories = clock.monotonic_s(), list[Verdict](), list[str]()
-    for seed in settings.seeds:
-        if settings.longest_s is not None and clock.monotonic_s() - began_s >= settings.longest_s:
-            break
-        verdict = run_seed(seed, settings.num_events)
-        verdicts.append(verdict)
-        if not verdict.is_clean or settings.with_story:
-            stories.append(story(verdict, settings))
-            say(f"seed {seed}: {verdict.message or 'clean'}")
-        elif seed % 20 == 19:
-            say(f"{len(verdicts)} seeds, {sum(each.is_clean for each in verdicts)} clean")
-        if settings.stops_at_first and not verdict.is_clean:
-            break
+    with contextlib.closing(_run_seeds(settings, clock)) as runs:
+        for verdict in runs:
+            verdicts.append(verdict)
+            if not verdict.is_clean or settings.with_story:
+                stories.append(story(verdict, settings))
+                say(f"seed {verdict.seed}: {verdict.message or 'clean'}")
+            elif verdict.seed % 20 == 19:
+                say(f"{len(verdicts)} seeds, {sum(each.is_clean for each in verdicts)} clean")
+            if settings.stops_at_first and not verdict.is_clean:
+                break
     seconds = max(clock.monotonic_s() - began_s, 1e-9)
     report = Report(
         bench="simulate",
         setting={
             "machine": machine_words(),
-            "seeds": f"{settings.seeds.start} to {settings.seeds.stop - 1}, {len(verdicts)} run in {seconds:.1f} s",
+            "seeds": f"{settings.seeds.start} to {settings.seeds.stop - 1}, {len(verdicts)} run in {seconds:.1f} s, "
+            f"{settings.num_processes} at a time",
             "events": f"{settings.num_events:,} a seed, then rest without faults until every request has ended",
         },
         sections=(Section(title="rules", columns=_COLUMNS, rows=(_row(verdicts, seconds),)),),
@@ -77,6 +83,27 @@ def run(settings: Settings, clock: Clock, say: Callable[[str], None] = lambda _:
         appendix="\n\n".join(stories),
     )
     return report, all(verdict.is_clean for verdict in verdicts)
+
+
+def _run_seeds(settings: Settings, clock: Clock) -> Generator[Verdict, None, None]:
+    """Yield the verdicts in the order of their seeds, whatever the number of processes and whichever is the fastest."""
+    until_s = math.inf if settings.longest_s is None else clock.monotonic_s() + settings.longest_s
+    begun = itertools.takewhile(lambda _: clock.monotonic_s() < until_s, settings.seeds)
+    if settings.num_processes == 1:
+        yield from (run_seed(seed, settings.num_events) for seed in begun)
+        return
+    # Processes of their own from the start, not copies of this one with its threads.
+    pool = ProcessPoolExecutor(settings.num_processes, mp_context=multiprocessing.get_context("spawn"))
+    try:
+        running: deque[Future[Verdict]] = deque()
+        for seed in begun:
+            running.append(pool.submit(run_seed, seed, settings.num_events))
+            if len(running) > 2 * settings.num_processes:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def story(verdict: Verdict, settings: Settings) -> str:

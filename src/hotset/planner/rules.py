@@ -1,7 +1,8 @@
 """The rules that always hold, asserted from outside: against what is true, not against what a node believes.
 
 Each is named as in the design: I1 exact route, I2 no other tenant's adapter, I3 no unload under a request, I4 no more
-adapters than slots, I5 reserves, I6 checked bytes alone, I8 one ending, I11 withdrawals, I12 files stay.
+adapters than slots, I5 reserves, I6 checked bytes alone, I7 no load of what was withdrawn, I8 one ending, I11
+withdrawals, I12 files stay.
 """
 
 import hashlib
@@ -17,6 +18,7 @@ from hotset.residency.events import (
     Dispatch,
     Effect,
     EngineGone,
+    Load,
     Loaded,
     Quotas,
     Refuse,
@@ -127,6 +129,8 @@ class EngineRules:
             if isinstance(effect, Dispatch):
                 name = dispatcher.residency.state.leases[effect.request].name
                 demand(name is None or name in permitted, "I11", f"{effect.request} starts on {name}, withdrawn here")
+            elif isinstance(effect, Load):
+                demand(effect.name in permitted, "I7", f"{self._subject} is to load {effect.name}, withdrawn here")
 
     def none_waits_for_withdrawn(self, waiting: Iterable[EngineName | None], permitted: frozenset[EngineName]) -> None:
         """Check, after a snapshot was applied, what the requests that were let in and do not run wait for."""

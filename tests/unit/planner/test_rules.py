@@ -2,17 +2,21 @@
 
 import pytest
 
+from hotset.admission.fair_queue import FairQueue
 from hotset.admission.outcomes import Outcome
 from hotset.core.ids import AdapterId, Alias, EngineName, RequestId, TenantId, engine_name
 from hotset.core.ports import Withdrawal
 from hotset.core.quotas import Quota
 from hotset.core.snapshot import KeyEntry
+from hotset.dispatch.dispatcher import Dispatcher
 from hotset.planner.client_rules import ClientRules
 from hotset.planner.exchanges import Asked
 from hotset.planner.installation import Installation, Tenant, key_of
 from hotset.planner.protocol import Stamp
 from hotset.planner.rules import BrokenRuleError, EngineRules
 from hotset.planner.truth import Truth
+from hotset.residency.events import Load, Permitted, TimePassed
+from hotset.residency.residency import Residency
 from hotset.routing.resolve import resolve
 from hotset.sim.world import World
 
@@ -43,6 +47,15 @@ def test_i6_bytes_that_nobody_approved_or_that_are_others() -> None:
         engine_rules().engine_loaded(B, b"b")
     with pytest.raises(BrokenRuleError, match=r"I6: other bytes"):
         engine_rules().engine_loaded(A, b"b")
+
+
+def test_i7_a_load_of_what_was_withdrawn() -> None:
+    dispatcher = Dispatcher(Residency(num_slots=1, warm_bytes_max=1), FairQueue(sequences_max=1), waiting_max=1)
+    dispatcher.handle(Permitted(frozenset({A})), 0.0)
+    held = engine_rules().before(dispatcher)
+    engine_rules().after(TimePassed(), [Load(0, A)], dispatcher, held, None)
+    with pytest.raises(BrokenRuleError, match=r"I7: .* is to load hs-b, withdrawn here"):
+        engine_rules().after(TimePassed(), [Load(0, B)], dispatcher, held, None)
 
 
 def test_i11_waiting_for_what_was_withdrawn() -> None:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from hotset.bench import simulate, simulated
+from hotset.bench.procfs import num_cores
 from hotset.cli.commands.bench_scenarios import print_report
 from hotset.cli.output import warn
 from hotset.cli.session import CLOCK, Json
@@ -32,6 +33,7 @@ def bench_simulate(
     minutes: Annotated[float | None, typer.Option(min=0.01, help="Begin no further seed after so long.")] = None,
     cut: Annotated[bool, typer.Option("--cut", help="Look for the fewest faults that still break the rule.")] = False,
     stop: Annotated[bool, typer.Option("--stop", help="Stop at the first seed that breaks a rule.")] = False,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; without it, one for each core.")] = None,
     json: Json = False,
 ) -> None:
     """Run whole fleets in virtual time, with faults, and check after every event that the rules hold."""
@@ -42,6 +44,7 @@ def bench_simulate(
         with_story=seed is not None,
         with_cut_plan=cut,
         stops_at_first=stop,
+        num_processes=min(num_cores() if jobs is None else jobs, 1 if seed is not None else seeds),
     )
     report, is_clean = simulate.run(settings, CLOCK, warn)
     print_report(report, as_json=json)

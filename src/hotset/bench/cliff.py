@@ -6,6 +6,7 @@ adapters as slots, the control, to five times as many; at each point also on the
 alike and no admission.
 """
 
+import itertools
 import tempfile
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -17,7 +18,7 @@ from hotset.bench.crowd import BlockTaken, Crowd, Habits
 from hotset.bench.plot import Line, draw
 from hotset.bench.procfs import machine_words
 from hotset.bench.report import Column, Report, Row, Section
-from hotset.bench.rounds import Outcomes, interleave, over_rounds, ratio_over_rounds
+from hotset.bench.rounds import UNCOUNTED, Block, Outcomes, interleave, over_rounds, ratio_over_rounds
 from hotset.bench.stats import upper_bound
 from hotset.bench.workers import EVERYBODY, EngineChoice, Workers
 from hotset.core.clock import Clock
@@ -67,7 +68,8 @@ def run(settings: Settings, say: Callable[[str], None] = lambda _: None) -> tupl
         f"{habits.victim_rate:g} requests/s each",
         "crowd": f"one tenant, {habits.in_flight} requests in flight on all other active adapters in turn",
         "requests": habits.words(),
-        "blocks": f"{settings.rounds} rounds of {settings.seconds:g} s after {settings.warmup_s:g} s, interleaved",
+        "blocks": f"{settings.rounds} rounds of {settings.seconds:g} s after {settings.warmup_s:g} s, interleaved; "
+        "the first and the last point run once before them",
     }
     points = [str(point) for point in settings.points()]
     return build_report(setting, points, outcomes), build_picture(points, outcomes)
@@ -91,15 +93,21 @@ async def _measure(settings: Settings, folder: Path, clock: Clock, say: Callable
             HOTSET: Asker(hotset.agent, clock, vocab_size),
             LRU: Asker(lru.agent, clock, vocab_size, account=EVERYBODY),
         }
-        for block in interleave(SIDES, [str(point) for point in points], settings.rounds):
+
+        async def run_block(block: Block) -> BlockTaken:
             crowd = Crowd(askers[block.side], clock, settings.habits, CROWD)
             routes = others[: int(block.load) - len(RESERVING)]
             taken = await crowd.block(
                 hot, routes, seed=block.round, warmup_s=settings.warmup_s, seconds=settings.seconds
             )
-            outcomes.add(block, taken)
             first_ms = 1000 * taken.first_token_p95_s
             say(f"round {block.round + 1}, {block.load} active, {block.side}: first token p95 {first_ms:.0f} ms")
+            return taken
+
+        for side, point in itertools.product(SIDES, (points[0], points[-1])):
+            await run_block(Block(UNCOUNTED, str(point), side))
+        for block in interleave(SIDES, [str(point) for point in points], settings.rounds):
+            outcomes.add(block, await run_block(block))
     return outcomes
 
 

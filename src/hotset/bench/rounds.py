@@ -8,6 +8,9 @@ from hotset.bench.stats import Spread, ratio, spread
 
 Outcome = TypeVar("Outcome")
 
+#: The round before those that count: everything's first time, what was never loaded, never asked, never compiled.
+UNCOUNTED = -1
+
 
 @dataclass(frozen=True, slots=True)
 class Block:

@@ -32,7 +32,7 @@ def find_room(state: State, accounts: Accounts, tenant: TenantId, *, is_impatien
     idle = [slot for slot in state.slots if slot.state is _HOT and not slot.num_leases]
     own = [slot for slot in idle if slot.account == tenant]
     busy = _own_and_busy(state.slots, tenant) if is_impatient else ()
-    if not may_take:
+    if not may_take or not (idle or is_owed):
         return own or busy
     borrowed = accounts.borrowed(state.kept)
     own_borrowed = borrowed.pop(tenant, 0) - num_lent

@@ -99,6 +99,20 @@ def test_idling_saves_nothing_up() -> None:
     assert line.queue.counter(ACME) == line.queue.counter(GLOBEX)
 
 
+def test_who_waited_elsewhere_is_lifted_to_where_the_lowest_was_when_it_came() -> None:
+    """What others are served while a load is under way is made up for; what they were served before is not."""
+    line = Line()
+    line.enter("g1", "g2", "g3", tenant=GLOBEX)
+    line.start()
+    line.queue.served(RequestId("g1"), output_tokens=10)
+    lowest = line.queue.lowest()
+    assert lowest == line.queue.counter(GLOBEX) == 30
+    line.queue.served(RequestId("g1"), output_tokens=1000)
+    line.queue.enter(RequestId("a1"), ACME, input_tokens=10, lowest=lowest)
+    assert line.queue.counter(ACME) == 30
+    assert line.leave("g1") == ["a1"]
+
+
 def test_who_finds_the_queue_empty_starts_where_the_last_one_left_it() -> None:
     line = Line()
     line.enter("g1", tenant=GLOBEX, input_tokens=100)

@@ -88,6 +88,39 @@ def test_a_hot_version_waits_for_a_place_in_the_engine() -> None:
     assert worker.release("base") == dispatch("a2")
 
 
+def test_what_is_dispatched_says_since_when_its_version_is_in_its_slot() -> None:
+    worker = Worker()
+    worker.ask("base", None)
+    worker.ask("a", A)
+    worker.load(0, A)
+    loaded_at_s = worker.now_s
+    assert worker.ask("a2", A) == []
+    asked_at_s = worker.now_s
+    (first,) = worker.release("base")
+    (second,) = worker.release("a")
+    assert isinstance(first, Dispatch)
+    assert isinstance(second, Dispatch)
+    assert (first.hot_at_s, second.hot_at_s) == (loaded_at_s, asked_at_s)
+
+
+def test_a_load_costs_no_turn() -> None:
+    """While globex's version comes into its slot acme is served; then globex goes first until it has as much."""
+    worker = Worker()
+    worker.ask("a1", A)
+    worker.load(0, A)
+    worker.ask("a2", A)
+    worker.ask("a3", A)
+    assert worker.ask("b1", B, GLOBEX) == [Load(1, B)]
+    worker.ask("b2", B, GLOBEX)
+    worker.dispatcher.queue.served(RequestId("a1"), output_tokens=100)
+    assert worker.load(1, B) == []
+    assert worker.release("a1") == dispatch("b1")
+    worker.dispatcher.queue.served(RequestId("b1"), output_tokens=50)
+    assert worker.release("b1") == dispatch("b2")
+    worker.dispatcher.queue.served(RequestId("b2"), output_tokens=50)
+    assert worker.release("b2") == dispatch("a2")
+
+
 def test_what_waits_for_a_place_keeps_its_slot_and_who_wants_it_waits() -> None:
     worker = Worker(num_slots=1)
     worker.ask("base", None)

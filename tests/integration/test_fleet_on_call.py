@@ -1,6 +1,7 @@
 """What the person on call sees of a fleet: all of it, or who is missing from it."""
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -46,6 +47,12 @@ def command(fleet: Fleet, *words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
 
 
+def metrics_of(fleet: Fleet, name: str) -> str:
+    found = fleet.processes[name].addresses()
+    assert found is not None
+    return httpx.get(f"{found.admin_url}/metrics").text
+
+
 def requests_used(fleet: Fleet) -> dict[str, int]:
     answer = told(fleet, "/usage")
     assert answer["unreached"] == []
@@ -83,6 +90,10 @@ def test_a_request_is_explained_whichever_gateway_and_worker_had_it(fleet: Fleet
             assert entry["evicted"]["made_room_for"] != f"{tenant}/adapter@1"
             causes[entry["evicted"]["by"]] += 1
     assert causes, "with fewer slots than versions somebody evicts somebody"
+    victims = set(
+        re.findall(r'hotset_adapter_evictions_total{cause="borrow",victim="([^"]+)"}', metrics_of(fleet, "w1"))
+    )
+    assert victims <= {*fleet.tenants, "none"}, "a worker names the tenants of its snapshot"
     text = command(fleet, "explain", next(iter(asked)))
     assert "gateway" in text.stdout
     assert "worker" in text.stdout
@@ -125,6 +136,9 @@ def test_usage_counts_each_request_once_through_kills_and_without_control(fleet:
     fleet.until(lambda: kept.stat().st_mtime_ns > written_at, "what was used on the disk of g1")
     fleet.processes["g1"].kill()
     fleet.processes["g1"].start()
+    # Without control a command reads what lies in the state folder, and says who is not in it.
+    alone = json.loads(command(fleet, "usage", "--json").stdout)
+    assert unreached(alone) == [("gateway", "g1"), ("gateway", "g2"), ("worker", "w1"), ("worker", "w2")]
     fleet.processes["control"].start()
     fleet.until(fleet.processes["control"].addresses, "control")
     whole(fleet)

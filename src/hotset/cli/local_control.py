@@ -84,7 +84,7 @@ class LocalControl:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         control = make_control(self._settings, self._folder, self._clock)
-        control.witness = OwnProcess(lambda request: find_in(self._folder.logs, request))
+        control.witness = OwnProcess(lambda request: find_in(self._folder.logs, request), absent=control.absent)
         try:
             opened = await control.open()
             app = build_admin_app(control, lambda: "", is_local=True)

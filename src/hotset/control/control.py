@@ -16,7 +16,7 @@ from hotset.control.commits import Commits
 from hotset.control.fleet import Fleet, FollowSettings
 from hotset.control.gateways import Gateways
 from hotset.control.grants import Grants
-from hotset.control.holders import Holders
+from hotset.control.holders import Holders, known_holders
 from hotset.control.jobs import Jobs
 from hotset.control.keys import Keys
 from hotset.control.operators import Operators
@@ -34,6 +34,7 @@ from hotset.control.withholding import Withholding
 from hotset.control.witnesses import OwnProcess, Witness
 from hotset.control.workers import Workers
 from hotset.core.clock import Clock
+from hotset.core.on_call import Unreached
 from hotset.core.ports import Cutter, ResidencyViewer
 from hotset.core.snapshot import SnapshotHolder
 from hotset.registry.approval import reviewer_key_id
@@ -137,6 +138,11 @@ class Control:
         issued = await self.operators.first()
         await self.commits.publish()
         return Opened(None if issued is None else issued.token)
+
+    async def absent(self) -> list[Unreached]:
+        """Return every gateway and worker of this installation: nobody is linked where control does not run."""
+        known = await self.commits.read(known_holders)
+        return [Unreached(peer.role, peer.name, "control does not run, so it is not linked") for peer in known]
 
     async def close(self) -> None:
         """Wait for long work to end, then close the database."""

@@ -182,7 +182,7 @@ class Holders:
     async def missing(self, *roles: str) -> list[Unreached]:
         """Return who of these roles, or of all, is known and not linked, and which workers say nothing."""
         found: list[Unreached] = []
-        known = await self._commits.read(_known)
+        known = await self._commits.read(known_holders)
         for peer in known:
             session = self._sessions.get(peer)
             if roles and peer.role not in roles:
@@ -313,7 +313,7 @@ class Holders:
         )
 
 
-def _known(catalogue: Catalogue) -> list[Peer]:
+def known_holders(catalogue: Catalogue) -> list[Peer]:
     """Return every gateway and worker that did not end for good, linked or not."""
     gateways = [Peer("gateway", name) for name in catalogue.gateways.all()]
     return gateways + [Peer("worker", row.facts.worker) for row in catalogue.workers.all()]

@@ -4,7 +4,7 @@ What could not be asked is always said beside what was told: a part is never sho
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -85,6 +85,7 @@ class OwnProcess:
         *,
         activity: Callable[[], Activity] = Activity,
         recall: Callable[[RequestId], list[RequestAtWorker]] = lambda _: [],
+        absent: Callable[[], Awaitable[list[Unreached]]] | None = None,
     ) -> None:
         """Prepare.
 
@@ -92,32 +93,35 @@ class OwnProcess:
             look_up: Looks for a request in the log; blocks.
             activity: Returns what went on in the last minute.
             recall: Returns what the agents remember of a request.
+            absent: Returns the gateways and workers of a fleet whose control does not run; None where it is no fleet.
         """
         self._look_up = look_up
         self._activity = activity
         self._recall = recall
+        self._absent = absent
 
     async def activities(self) -> Activities:
         """Return what went on in the last minute."""
-        return Activities({("", ""): self._activity()})
+        return Activities({("", ""): self._activity()}, await self.missing())
 
     async def request(self, request: RequestId) -> RequestSeen:
         """Return what is known of a request."""
         found = await asyncio.to_thread(self._look_up, request)
         gateway, entry = found or (None, None)
-        return RequestSeen(gateway, entry, self._recall(request))
+        return RequestSeen(gateway, entry, self._recall(request), await self.missing())
 
     async def settle_usage(self) -> list[Unreached]:
-        """Nobody has to be asked: who counts here is read with what is written."""
-        return []
+        """Nobody here has to be asked: who counts here is read with what is written."""
+        return await self.missing()
 
     async def missing(self, *roles: str) -> list[Unreached]:
-        """Nobody is missing."""
-        return []
+        """Nobody of this process is missing, but everybody of a fleet whose control does not run."""
+        found = [] if self._absent is None else await self._absent()
+        return [each for each in found if not roles or each.role in roles]
 
     async def applied(self, *roles: str) -> list[Unreached]:
         """Everybody here applies a snapshot at once."""
-        return []
+        return await self.missing(*roles)
 
 
 class FleetWitness:

@@ -13,7 +13,6 @@ from hotset.core.clock import Clock
 from hotset.core.fleet import Heartbeat, WorkerFacts
 from hotset.core.ids import PoolName, WorkerId
 from hotset.core.messages import EngineFacts
-from hotset.core.on_call import Activity
 from hotset.core.ports import Withdrawal
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.links.control_link import ControlLink
@@ -35,6 +34,7 @@ from hotset.links.usage_outbox import UsageOutbox
 from hotset.links.worker_messages import PROTOCOL
 from hotset.routing.identity import may_serve_alone
 from hotset.storage.kept_snapshot import KeptSnapshot, SnapshotKeeper
+from hotset.telemetry.metrics import Metrics
 from hotset.worker.agent import LocalAgent
 from hotset.worker.door import WorkerDoor
 
@@ -67,7 +67,7 @@ class Membership:
         fences: KeptFence,
         kept: KeptSnapshot,
         usage: UsageOutbox,
-        activity: Callable[[], Activity],
+        metrics: Metrics,
         make_agent: Callable[[RoutingSnapshot], LocalAgent | None],
         pool: PoolName | None,
         clock: Clock,
@@ -80,7 +80,7 @@ class Membership:
             fences: Keeps the fence from one start to the next.
             kept: Keeps the snapshot.
             usage: Tells control what tenants use here.
-            activity: Returns what went on here in the last minute.
+            metrics: Of this process.
             make_agent: Makes the agent from the first snapshot that has the base, not yet run; None while none has.
             pool: The pool that this worker's own configuration asks for.
             clock: Where time comes from.
@@ -93,7 +93,7 @@ class Membership:
         self._kept = kept
         self._keeper = SnapshotKeeper(kept)
         self._usage = usage
-        self._activity = activity
+        self._metrics = metrics
         self._make_agent = make_agent
         self._pool = pool
         self._clock = clock
@@ -196,7 +196,7 @@ class Membership:
         """Return what control asks for; of a request what the agent remembers."""
         match ask:
             case AskActivity(number):
-                return ActivityTold(number, self._activity())
+                return ActivityTold(number, self._metrics.activity())
             case AskRequest(number, request):
                 return RequestTold(number, at_worker=None if self.agent is None else self.agent.recall(request))
             case AskUsage(number):
@@ -210,6 +210,7 @@ class Membership:
             self._control.send(BeatNow(self._door.heartbeat(), report))
 
     def _use(self, snapshot: RoutingSnapshot) -> None:
+        self._metrics.apply_tenants(snapshot.tenants)
         if self.agent is None:
             self.agent = self._make_agent(snapshot)
             if self.agent is None:

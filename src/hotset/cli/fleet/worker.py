@@ -67,7 +67,7 @@ class WorkerServer:
             fences=place.own,
             kept=place.own.snapshot,
             usage=self._usage,
-            activity=self._metrics.activity,
+            metrics=self._metrics,
             make_agent=self._make_agent,
             pool=parse_pool(settings.fleet.pool) if settings.fleet.pool else None,
             clock=clock,

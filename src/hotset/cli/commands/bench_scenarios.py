@@ -1,8 +1,15 @@
-"""The scenarios of ``hotset bench``: tenants that misbehave, beside a control, on one worker."""
+"""The scenarios of ``hotset bench``: tenants that misbehave, beside a control, on one worker.
 
+Each is written as a function of an engine and of what is its own; `_scenario` gives all of them the same options for
+the engine and prints what they report.
+"""
+
+import functools
+import inspect
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -27,10 +34,8 @@ Seconds = Annotated[float, typer.Option(min=1, help="Counted seconds of each blo
 
 def register(app: typer.Typer) -> None:
     """Add the commands to ``hotset bench``."""
-    app.command("rotation")(bench_rotation)
-    app.command("cliff")(bench_cliff)
-    app.command("storm")(bench_storm)
-    app.command("fairness")(bench_fairness)
+    for name, run in (("rotation", _rotation), ("cliff", _cliff), ("storm", _storm), ("fairness", _fairness)):
+        app.command(name)(_scenario(run))
 
 
 def print_report(report: Report, *, as_json: bool) -> None:
@@ -41,72 +46,90 @@ def print_report(report: Report, *, as_json: bool) -> None:
         console().print(report.to_rich())
 
 
-def bench_rotation(
-    base: Base = None,
-    engine: Engine = "fake",
-    profile: Profile = "plain",
-    real_time: RealTime = False,
+def _scenario(run: Callable[..., Report]) -> Callable[..., None]:
+    """Return the command of a scenario: the engine's options first where they may stand, then its own, then --json."""
+
+    def command(*, json: bool, **options: Any) -> None:
+        names = inspect.signature(_choice).parameters
+        engine = _choice(**{name: options.pop(name) for name in names})
+        print_report(run(engine, **options), as_json=json)
+
+    asked = list(inspect.signature(_choice).parameters.values())
+    own = [each for name, each in inspect.signature(run).parameters.items() if name != "engine"]
+    as_json = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json)
+    functools.update_wrapper(command, run, assigned=("__doc__", "__name__"))
+    del command.__wrapped__  # pyright: ignore[reportFunctionMemberAccess] - else its parameters would be taken for ours
+    parameters = [
+        *(each for each in own if each.default is inspect.Parameter.empty),
+        *asked,
+        *(each for each in own if each.default is not inspect.Parameter.empty),
+        as_json,
+    ]
+    keyword_only = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
+    command.__signature__ = inspect.Signature(keyword_only)  # pyright: ignore[reportFunctionMemberAccess]
+    command.__annotations__ = {each.name: each.annotation for each in keyword_only}
+    return command
+
+
+def _choice(
+    base: Base = None, engine: Engine = "fake", profile: Profile = "plain", real_time: RealTime = False
+) -> EngineChoice:
+    """Return the engine that these options name."""
+    if engine == "embedded" and base is None:
+        raise typer.BadParameter("the embedded engine needs a base", param_hint="--base")
+    return EngineChoice(base_folder=base if engine == "embedded" else None, profile=profile, is_virtual=not real_time)
+
+
+def _rotation(
+    engine: EngineChoice,
     rounds: Rounds = 5,
     seconds: Seconds = 10.0,
     slots: Annotated[int, typer.Option(min=6, help="Slots of the engine; four are the victims' reserves.")] = 8,
     adapters: Annotated[int, typer.Option(min=4, help="Adapters that the rotating tenant turns over.")] = 40,
     in_flight: Annotated[int, typer.Option(min=1, help="Requests that it keeps in flight.")] = 8,
-    json: Json = False,
-) -> None:
+) -> Report:
     """Measure what a tenant that rotates through many adapters does to tenants inside their reserves."""
     settings = rotation.Settings(
-        engine=_choice(engine, base, profile, real_time=real_time),
+        engine=engine,
         habits=Habits(in_flight=in_flight),
         rounds=rounds,
         seconds=seconds,
         num_slots=slots,
         rotating_adapters=adapters,
     )
-    print_report(rotation.run(settings, warn), as_json=json)
+    return rotation.run(settings, warn)
 
 
-def bench_cliff(
-    base: Base = None,
-    engine: Engine = "fake",
-    profile: Profile = "plain",
-    real_time: RealTime = False,
+def _cliff(
+    engine: EngineChoice,
     rounds: Rounds = 5,
     seconds: Seconds = 5.0,
     slots: Annotated[int, typer.Option(min=4, help="Slots of the engine; two are reserved.")] = 8,
     in_flight: Annotated[int, typer.Option(min=1, help="Requests that the crowd keeps in flight.")] = 16,
     plot: Annotated[Path | None, typer.Option(help="Where to write the picture, an SVG file.")] = None,
-    json: Json = False,
-) -> None:
+) -> Report:
     """Measure first tokens of tenants inside their reserves as more adapters are active than there are slots."""
     settings = cliff.Settings(
-        engine=_choice(engine, base, profile, real_time=real_time),
-        habits=Habits(in_flight=in_flight),
-        rounds=rounds,
-        seconds=seconds,
-        num_slots=slots,
+        engine=engine, habits=Habits(in_flight=in_flight), rounds=rounds, seconds=seconds, num_slots=slots
     )
     report, picture = cliff.run(settings, warn)
     if plot is not None:
         plot.write_text(picture)
-    print_report(report, as_json=json)
+    return report
 
 
-def bench_storm(
-    base: Base = None,
-    engine: Engine = "fake",
-    profile: Profile = "plain",
-    real_time: RealTime = False,
+def _storm(
+    engine: EngineChoice,
     rounds: Rounds = 5,
     seconds: Seconds = 10.0,
     slots: Annotated[int, typer.Option(min=5, help="Slots of the engine; four are reserved.")] = 8,
     adapters: Annotated[int, typer.Option(min=1, help="Cold adapters.")] = 200,
     budget_ms: Annotated[int, typer.Option(min=1, help="First-token budget of who asks for one.")] = 2000,
     clients_each: Annotated[int, typer.Option(min=1, help="Clients of each adapter where nobody has a budget.")] = 5,
-    json: Json = False,
-) -> None:
+) -> Report:
     """Measure what becomes of many cold adapters asked for at once, with a first-token budget and without."""
     settings = storm.Settings(
-        engine=_choice(engine, base, profile, real_time=real_time),
+        engine=engine,
         rounds=rounds,
         seconds=seconds,
         num_slots=slots,
@@ -114,34 +137,20 @@ def bench_storm(
         budget_ms=budget_ms,
         clients_each=clients_each,
     )
-    print_report(storm.run(settings, warn), as_json=json)
+    return storm.run(settings, warn)
 
 
-def bench_fairness(
+def _fairness(
+    engine: EngineChoice,
     traces_dir: Annotated[Path, typer.Option(help="Folder of the trace files.")],
-    base: Base = None,
-    engine: Engine = "fake",
-    profile: Profile = "plain",
-    real_time: RealTime = False,
     rounds: Rounds = 5,
     minutes: Annotated[
         float, typer.Option(min=0.1, help="Minutes of each load on each side, all rounds together.")
     ] = 5.0,
     overload: Annotated[float, typer.Option(min=0.1, help="Load, in times what the engine can do.")] = 2.0,
-    json: Json = False,
-) -> None:
+) -> Report:
     """Measure how tenants share an engine that is asked for too much, beside first come, first served."""
     settings = fairness.Settings(
-        engine=_choice(engine, base, profile, real_time=real_time),
-        traces_folder=traces_dir,
-        rounds=rounds,
-        minutes=minutes,
-        overload=overload,
+        engine=engine, traces_folder=traces_dir, rounds=rounds, minutes=minutes, overload=overload
     )
-    print_report(fairness.run(settings, warn), as_json=json)
-
-
-def _choice(engine: EngineKind, base: Path | None, profile: ProfileName, *, real_time: bool) -> EngineChoice:
-    if engine == "embedded" and base is None:
-        raise typer.BadParameter("the embedded engine needs a base", param_hint="--base")
-    return EngineChoice(base_folder=base if engine == "embedded" else None, profile=profile, is_virtual=not real_time)
+    return fairness.run(settings, warn)

@@ -39,6 +39,7 @@ class FleetWorkerAnswer(Answer):
     engine: str
     hardware_class: str
     rank_class: int
+    slot_bytes: int
     num_slots: int
     num_free_slots: int | None
     num_resident: int | None

@@ -54,6 +54,7 @@ def _worker(row: WorkerRow, names: Mapping[Digest, BaseName], num_homes: int, si
         engine=facts.engine,
         hardware_class=facts.hardware_class,
         rank_class=facts.rank_class,
+        slot_bytes=facts.slot_bytes,
         num_slots=facts.num_slots,
         num_free_slots=beat and beat.num_free_slots,
         num_resident=beat and len(beat.resident),

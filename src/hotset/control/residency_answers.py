@@ -10,6 +10,8 @@ class SlotAnswer(Answer):
     index: int
     state: str
     version: str | None
+    #: Its highest rank; null where this installation serves it no more.
+    rank: int | None
     successor: str | None
     account: str | None
     leaving: str | None
@@ -97,6 +99,9 @@ class WorkerAnswer(Answer):
     base: str
     engine: str | None
     num_slots: int
+    rank_class: int
+    slot_bytes: int
+    computes_own_rank: bool
     slots: list[SlotAnswer]
     next: NextAnswer | None
     tenants: list[TenantShareAnswer]

@@ -30,6 +30,8 @@ from hotset.core.residency_report import (
     WarmReport,
     WorkerReport,
 )
+from hotset.core.snapshot import RoutingSnapshot
+from hotset.core.versions import VersionRecord
 from hotset.storage.catalogue import Catalogue
 
 _NO_ENGINE = "No engine runs, so there are no slots to show: this needs a running server (hotset serve)."
@@ -46,8 +48,7 @@ def residency_endpoints(control: Control) -> list[Endpoint]:
         workers = [worker for viewer in control.viewers for worker in viewer.view_residency()]
         shown = [worker for worker in workers if base in (None, worker.base)]
         names = await version_names(control, shown)
-        quotas = control.commits.snapshot.quotas
-        told = [_worker(worker, names, quotas) for worker in shown]
+        told = [_worker(worker, names, control.commits.snapshot) for worker in shown]
         return Reply(
             ResidencyAnswer(workers=told, unreached=unreached_answers(await control.witness.missing("worker")))
         )
@@ -80,14 +81,17 @@ def _mentioned(worker: WorkerReport) -> Iterator[EngineName]:
     yield from worker.inventory.loaded if worker.inventory is not None else ()
 
 
-def _worker(worker: WorkerReport, names: Mapping[EngineName, str], quotas: Mapping[TenantId, Quota]) -> WorkerAnswer:
-    found = worker.residency
+def _worker(worker: WorkerReport, names: Mapping[EngineName, str], snapshot: RoutingSnapshot) -> WorkerAnswer:
+    found, quotas = worker.residency, snapshot.quotas
     return WorkerAnswer(
         worker=worker.worker,
         base=worker.base,
         engine=worker.engine,
         num_slots=worker.num_slots,
-        slots=[] if found is None else [_slot(slot, names) for slot in found.slots],
+        rank_class=worker.rank_class,
+        slot_bytes=worker.slot_bytes,
+        computes_own_rank=worker.computes_own_rank,
+        slots=[] if found is None else [_slot(slot, names, snapshot.versions) for slot in found.slots],
         next=None if found is None else NextAnswer(slot=found.next.slot, leaves=_name(found.next.leaves, names)),
         tenants=[] if found is None else [_tenant(tenant) for tenant in found.tenants],
         warm=None if found is None else _warm(found.warm, names),
@@ -127,8 +131,12 @@ def _tenant(tenant: TenantReport) -> TenantShareAnswer:
     return TenantShareAnswer.model_validate(msgspec.structs.asdict(tenant))
 
 
-def _slot(slot: SlotReport, names: Mapping[EngineName, str]) -> SlotAnswer:
+def _slot(
+    slot: SlotReport, names: Mapping[EngineName, str], versions: Mapping[EngineName, VersionRecord]
+) -> SlotAnswer:
     told = msgspec.structs.asdict(slot)
+    record = None if slot.version is None else versions.get(slot.version)
+    told["rank"] = None if record is None else record.manifest.rank_max
     told |= {"version": _name(slot.version, names), "successor": _name(slot.successor, names)}
     return SlotAnswer.model_validate(told)
 

@@ -48,6 +48,10 @@ class BaseShape(msgspec.Struct, frozen=True, kw_only=True):
             "mlp.down_proj": (self.hidden_size, self.intermediate_size),
         }[linear]
 
+    def lora_bytes(self, rank: int, number_bytes: int) -> int:
+        """Return the bytes of an adapter of this rank over all linears, at so many bytes a number."""
+        return rank * number_bytes * self.num_layers * sum(sum(self.linear_shape(linear)) for linear in LINEARS)
+
 
 class TokenizerFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What decides token ids and rendered prompts, digested so that a shipped copy can be compared.

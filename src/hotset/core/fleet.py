@@ -46,6 +46,8 @@ class WorkerFacts(msgspec.Struct, frozen=True, kw_only=True):
     model_len_max: int = 0
     #: Sequences in one step of its engine.
     num_sequences_max: int = 1
+    #: Bytes that each of its slots takes, whatever is in it; 0 where the engine does not say.
+    slot_bytes: int = 0
     #: Where gateways reach its agent: ``unix:/PATH`` or ``tls://HOST:PORT``; empty where it is in the same process.
     address: str = ""
 

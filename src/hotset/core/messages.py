@@ -191,6 +191,10 @@ class EngineFacts(msgspec.Struct, frozen=True, kw_only=True):
     model_len_max: int
     #: Sequences in one step.
     num_sequences_max: int
+    #: Bytes that each slot takes, as wide as `rank_max` whatever is in it; 0 where the engine does not say.
+    slot_bytes: int = 0
+    #: Whether a step computes each adapter at its own rank, and not at that of its slot.
+    computes_own_rank: bool = False
 
 
 class Inventory(msgspec.Struct, frozen=True, kw_only=True):

@@ -149,6 +149,11 @@ class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
     engine: str | None = None
     #: Usable slots.
     num_slots: int = 0
+    #: The highest rank that they take, and bytes that each of them takes for it; 0 where the engine does not say.
+    rank_class: int = 0
+    slot_bytes: int = 0
+    #: Whether a step computes each adapter at its own rank, and not at that of its slot.
+    computes_own_rank: bool = False
     residency: ResidencyReport | None = None
     #: Requests in the engine, those that wait for a slot or a place, and places in the engine.
     num_running: int = 0

@@ -14,6 +14,8 @@ ADAPTERS_MAX = 10
 
 #: Yields tier, version, rank (None where it is not known) and bytes of versions.
 MeasureBytes = Callable[[], Iterable[tuple[str, str, int | None, int]]]
+#: Yields the highest rank that an engine's slots take, and their bytes together.
+MeasureSlots = Callable[[], Iterable[tuple[int, int]]]
 #: Yields lane, version (empty for a base) and seconds so far of requests that wait.
 MeasureWaits = Callable[[], Iterable[tuple[str, str, float]]]
 #: Yields base, pool, requests that run or wait, and places in the engine.
@@ -25,9 +27,11 @@ class Measures:
 
     def __init__(self) -> None:
         self.bytes: list[MeasureBytes] = []
+        self.slots: list[MeasureSlots] = []
         self.waits: list[MeasureWaits] = []
         self.places: list[MeasurePlaces] = []
         self._resident = GaugeTable(names.RESIDENT)
+        self._slots = GaugeTable(names.SLOTS)
         self._largest = GaugeTable(names.LARGEST)
         self._num_queued = GaugeTable(names.QUEUED)
         self._queue_age = GaugeTable(names.QUEUE_AGE)
@@ -41,6 +45,7 @@ class Measures:
         self._take_places()
         for table in (
             self._resident,
+            self._slots,
             self._largest,
             self._num_queued,
             self._queue_age,
@@ -65,6 +70,10 @@ class Measures:
             sums[labels] = sums.get(labels, 0.0) + num_bytes
             by_adapter[tier, version] += num_bytes
         self._resident.values = dict(sums)
+        slots = dict.fromkeys(self._slots.values, 0.0)
+        for rank, num_bytes in (found for measure in self.slots for found in measure()):
+            slots[names.rank_class(rank),] = slots.get((names.rank_class(rank),), 0.0) + num_bytes
+        self._slots.values = dict(slots)
         largest: dict[tuple[str, ...], float] = {}
         for tier in dict.fromkeys(tier for tier, _ in by_adapter):
             of_tier = {labels: num_bytes for labels, num_bytes in by_adapter.items() if labels[0] == tier}

@@ -115,9 +115,15 @@ STORE_EVICTIONS = MetricName(
 RESIDENT = MetricName(
     "hotset_adapter_resident_bytes",
     "gauge",
-    "Bytes of versions by tier (hot: in slots, as engines count them; warm: in local stores, those in slots too) and "
-    "by class of rank.",
+    "Bytes of versions by tier (hot: their own in slots, however wide these are; warm: in local stores, those in slots "
+    "too) and by class of rank.",
     ("tier", "rank"),
+)
+SLOTS = MetricName(
+    "hotset_slot_bytes",
+    "gauge",
+    "Bytes of engines' slots, empty or not, by class of the highest rank that they take.",
+    ("rank_class",),
 )
 LARGEST = MetricName(
     "hotset_adapter_largest_bytes", "gauge", "Bytes of the ten largest versions of each tier.", ("tier", "adapter")
@@ -210,6 +216,7 @@ METRICS: tuple[MetricName, ...] = (
     EVICTIONS,
     STORE_EVICTIONS,
     RESIDENT,
+    SLOTS,
     LARGEST,
     BATCH_EFFICIENCY,
     STEP_ADAPTERS,

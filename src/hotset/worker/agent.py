@@ -41,7 +41,7 @@ from hotset.worker.settings import WorkerSettings
 from hotset.worker.starting import Fresh, Starter
 from hotset.worker.stocktaking import Stocktaking
 from hotset.worker.sweep import Sweep
-from hotset.worker.viewing import places, resident_bytes, view_worker, waits
+from hotset.worker.viewing import places, resident_bytes, slot_bytes, view_worker, waits
 from hotset.worker.watchdog import Finding
 
 _log = logging.getLogger(__name__)
@@ -104,6 +104,7 @@ class LocalAgent:
         self._stop_asked = asyncio.Event()
         self._applied = asyncio.Event()
         metrics.measures.bytes.append(lambda: resident_bytes(self._life, self._records))
+        metrics.measures.slots.append(lambda: slot_bytes(self._life))
         metrics.measures.waits.append(lambda: waits(self._life, self._records))
         metrics.measures.places.append(lambda: places(base.name, self._life))
 

@@ -254,5 +254,6 @@ class Membership:
             engine=facts.engine,
             model_len_max=facts.model_len_max,
             num_sequences_max=facts.num_sequences_max,
+            slot_bytes=facts.slot_bytes,
             address=self._address,
         )

@@ -35,6 +35,9 @@ def view_worker(
         worker=worker,
         engine=facts.engine,
         num_slots=facts.num_slots,
+        rank_class=facts.rank_max,
+        slot_bytes=facts.slot_bytes,
+        computes_own_rank=facts.computes_own_rank,
         residency=report(life.residency, now_s, wanting=life.num_wanting()),
         num_running=num_running,
         num_waiting=life.num_leases() - num_running,
@@ -56,6 +59,12 @@ def places(base: BaseName, life: EngineLife | None) -> Iterator[tuple[str, str, 
     """Yield the base, the pool, requests that run or wait, and places in the engine."""
     if life is not None:
         yield base, DEFAULT_POOL, life.num_leases(), life.num_places
+
+
+def slot_bytes(life: EngineLife | None) -> Iterator[tuple[int, int]]:
+    """Yield the highest rank that the engine's slots take, and what they take together, where it says so."""
+    if life is not None and life.facts.slot_bytes:
+        yield life.facts.rank_max, life.facts.slot_bytes * life.facts.num_slots
 
 
 def _shown(name: EngineName, records: Mapping[EngineName, VersionRecord]) -> str:

@@ -69,6 +69,13 @@ def test_slots_tenants_and_what_goes_next_as_requests_come(
         ("hot", "tenant-0/adapter@1", "tenant-0"),
         ("hot", "tenant-1/adapter@1", "tenant-1"),
     ]
+    ranks = [slot["rank"] for slot in worker["slots"]]
+    assert sorted(ranks) == [4, 8]
+    text = command("residency", "show")[1]
+    alone = worker["slots"][ranks.index(8)]["version"]
+    assert f"{alone} alone needs rank 8; the others need 4 at most." in text
+    assert "A step computes each version at the rank of its slot." in text
+    assert "Each slot is as large as rank" not in text  # this engine says nothing of it
     assert all(0 <= slot["hot_for_s"] < 60 and slot["load_s"] > 0 and slot["worth"] for slot in worker["slots"])
     assert [slot["num_running"] + slot["num_waiting"] for slot in worker["slots"]] == [0, 0]
     assert worker["next"] == {"slot": 1, "leaves": "tenant-1/adapter@1"}

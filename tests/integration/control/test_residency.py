@@ -109,6 +109,7 @@ def test_versions_have_their_names_and_what_is_not_there_is_null(tmp_path: Path)
                 "index": 0,
                 "state": "closing",
                 "version": "acme/one@1",
+                "rank": first["rank_max"],
                 "successor": "acme/two@1",
                 "account": "acme",
                 "leaving": "own",

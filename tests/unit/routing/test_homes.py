@@ -54,6 +54,30 @@ def test_a_version_goes_to_the_lowest_rank_class_that_takes_it() -> None:
     assert published(plan) == {"hs-1": ("low",), "hs-2": ("high",)}
 
 
+def test_a_version_stays_in_the_lowest_rank_class_that_takes_it_however_busy_that_is() -> None:
+    workers = [home_worker("low", rank_class=16), *(home_worker(name, rank_class=64) for name in "abc")]
+    plan = settled([wanted("hs-1", rank=8, num_in_flight=500), wanted("hs-2", rank=32, num_in_flight=500)], workers)
+    assert published(plan) == {"hs-1": ("low",), "hs-2": published(plan)["hs-2"]}
+    assert set(published(plan)["hs-2"]) == {"a", "b", "c"}
+
+
+@given(
+    st.lists(st.sampled_from([8, 16, 32, 64]), min_size=1, max_size=6),
+    st.lists(st.tuples(st.integers(1, 70), st.integers(0, 60)), min_size=1, max_size=8),
+)
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_every_home_is_in_the_lowest_rank_class_that_takes_its_version(
+    classes: list[int], asked: list[tuple[int, int]]
+) -> None:
+    workers = [home_worker(f"w{number}", rank_class=rank_class) for number, rank_class in enumerate(classes)]
+    versions = [wanted(f"hs-{number}", rank=rank, num_in_flight=busy) for number, (rank, busy) in enumerate(asked)]
+    homes = published(settled(versions, workers, until_s=60.0))
+    for version in versions:
+        lowest = min((rank_class for rank_class in classes if rank_class >= version.rank), default=None)
+        found = {classes[int(worker[1:])] for worker in homes.get(version.version, ())}
+        assert found == (set() if lowest is None else {lowest})
+
+
 def test_a_lower_rank_class_that_comes_later_takes_over_by_moves_not_at_once() -> None:
     high, low = home_worker("high", rank_class=64), home_worker("low", rank_class=16)
     plan, _ = planned(Plan(), [wanted("hs-1")], [high], 0.0)

@@ -76,6 +76,14 @@ def test_without_a_home_everybody_picks_the_one_that_would_be_given() -> None:
     assert pick(snapshot, ACME, ROUTE, sights) == (DRAWN[1],)
 
 
+def test_without_a_home_the_lowest_rank_class_that_takes_the_version_is_picked_though_a_higher_one_is_idle() -> None:
+    classes = {"low": 4, "fits": 8, "wide": 64}
+    entries = [entry_of(name, rank_class=rank_class) for name, rank_class in classes.items()]
+    snapshot = fleet_snapshot(entries, [ROUTE], {})
+    busy = seen(low=sight_of("low"), fits=sight_of("fits", num_running=50), wide=sight_of("wide", resident=(NAME,)))
+    assert pick(snapshot, ACME, ROUTE, busy) == ("fits",)
+
+
 def test_workers_that_take_nothing_are_not_picked() -> None:
     entries = [
         entry_of("cordoned", state="cordoned"),

@@ -186,6 +186,32 @@ def test_resident_bytes_are_summed_over_all_that_measure_and_what_is_gone_is_nou
     assert resident() == {("hot", "8"): 0, ("hot", "16"): 7, ("warm", "other"): 0, ("warm", "8"): 5}
 
 
+def test_slots_are_summed_by_class_of_rank_and_what_is_gone_is_nought() -> None:
+    metrics = Metrics(FakeClock())
+    engines = [(64, 100), (16, 10), (64, 5)]
+    metrics.measures.slots.append(lambda: engines)
+
+    def slots() -> dict[str, float]:
+        found = samples(metrics).items()
+        return {dict(labels)["rank_class"]: value for (name, labels), value in found if name == "hotset_slot_bytes"}
+
+    assert slots() == {"64": 105, "16": 10}
+    engines[:] = [(16, 10)]
+    assert slots() == {"64": 0, "16": 10}
+
+
+def test_files_that_left_a_store_are_counted_by_cause_and_victim() -> None:
+    metrics = Metrics(FakeClock())
+    metrics.apply_tenants([TenantId("acme")])
+    for victim in ("acme", "stranger"):
+        metrics.store_evicted("borrow", victim)
+    shown = samples(metrics)
+    assert shown["hotset_store_evictions_total", (("cause", "borrow"), ("victim", "acme"))] == 1
+    assert shown["hotset_store_evictions_total", (("cause", "borrow"), ("victim", "other"))] == 1
+    metrics.apply_tenants([])
+    assert ("hotset_store_evictions_total", (("cause", "borrow"), ("victim", "acme"))) not in samples(metrics)
+
+
 def test_only_the_ten_largest_versions_of_a_tier_and_the_ten_oldest_waits_have_names() -> None:
     metrics = Metrics(FakeClock())
     metrics.measures.bytes.append(

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from hotset.cli.client import AdminClient
-from hotset.cli.output import print_json, print_table, say, warn, warn_unreached
+from hotset.cli.output import print_json, print_table, say, size, warn, warn_unreached
 from hotset.cli.session import CLOCK, Json, Yes, admin, confirm
 from hotset.core.errors import InvalidRequestError
 
@@ -17,7 +17,7 @@ _POLL_S = 0.5
 _POOL_COLUMNS = ("pool", "base", "kind", "rank class", "release schedule", "tenants", "workers")
 _WORKER_COLUMNS = (
     "worker", "base", "pool", "state", "slots", "free", "resident", "homes", "running", "waiting", "oldest wait",
-    "heard", "rank class", "hardware", "engine",
+    "heard", "rank class", "slot", "hardware", "engine",
 )  # fmt: skip
 
 
@@ -227,6 +227,7 @@ def _worker_row(row: dict[str, Any]) -> tuple[object, ...]:
         None if row["oldest_wait_s"] is None else f"{row['oldest_wait_s']:.1f} s",
         None if row["heard_ago_s"] is None else f"{row['heard_ago_s']:.1f} s ago",
         row["rank_class"],
+        size(row["slot_bytes"]) if row["slot_bytes"] else None,
         row["hardware_class"],
         row["engine"],
     )

@@ -10,7 +10,19 @@ from hotset.cli.session import Json, admin
 from hotset.cli.wording import named
 
 residency = typer.Typer(no_args_is_help=True, help="The engines' slots: show.")
-_SLOT_COLUMNS = ("slot", "state", "version", "charged to", "hot for", "load", "leases", "used by", "bytes", "worth")
+_SLOT_COLUMNS = (
+    "slot",
+    "state",
+    "version",
+    "rank",
+    "charged to",
+    "hot for",
+    "load",
+    "leases",
+    "used by",
+    "bytes",
+    "worth",
+)
 _TENANT_COLUMNS = ("tenant", "reserve", "limit", "held", "wanting", "loads left", "loads/min", "caused", "suffered")
 _BYTE_COLUMNS = ("tenant", "in slots", "in store", "reserve", "limit", "store evictions caused", "suffered")
 
@@ -51,11 +63,33 @@ def _tell_worker(worker: dict[str, Any]) -> None:
     num_taken = sum(slot["state"] != "empty" for slot in slots)
     say(f"{named(worker)} on {worker['engine']}: {num_taken} of {worker['num_slots']} slots taken.")
     print_table(_SLOT_COLUMNS, map(_slot_row, slots), empty="It has no slots.")
+    _tell_width(worker)
     print_table(_TENANT_COLUMNS, map(_tenant_row, worker["tenants"]), empty="No tenant holds a slot or is owed one.")
     say(f"Next: {_next(worker['next'])}")
     for cut in worker["reserves_cut"]:
         say(f"Reserve of {cut['tenant']} cut to {cut['given']} of {cut['reserve_slots']}: all of them pass the slots.")
     _tell_store(worker, warm)
+
+
+def _tell_width(worker: dict[str, Any]) -> None:
+    """Tell what the slots' width costs, and which version it is needed for."""
+    width, slot_bytes = worker["rank_class"], worker["slot_bytes"]
+    held = [slot for slot in worker["slots"] if slot["slot_bytes"]]
+    if slot_bytes and held:
+        needed = sum(slot["slot_bytes"] for slot in held)
+        say(
+            f"Each slot is as large as rank {width}, {size(slot_bytes)}: the {len(held)} with versions take "
+            f"{size(slot_bytes * len(held))}, the versions {size(needed)} of it."
+        )
+    by_rank = sorted(((slot["rank"], slot["version"]) for slot in worker["slots"] if slot["rank"]), reverse=True)
+    if by_rank:
+        (highest, version), others = by_rank[0], [rank for rank, _ in by_rank[1:]]
+        if others and others[0] < highest:
+            say(f"{version} alone needs rank {highest}; the others need {others[0]} at most.")
+        elif highest < width:
+            say(f"None of them needs more than rank {highest}.")
+        computed = "its own rank" if worker["computes_own_rank"] else "the rank of its slot"
+        say(f"A step computes each version at {computed}.")
 
 
 def _tell_store(worker: dict[str, Any], warm: dict[str, Any]) -> None:
@@ -78,6 +112,7 @@ def _slot_row(slot: dict[str, Any]) -> tuple[object, ...]:
         slot["index"],
         state,
         f"{version} > {successor}" if successor not in (None, version) else version,
+        slot["rank"],
         slot["account"],
         duration(slot["hot_for_s"]),
         duration(slot["load_s"]),

@@ -50,6 +50,7 @@ from hotset.engines.embedded.kv_cache import KvCache
 from hotset.engines.embedded.lora_pool import LoraPool
 from hotset.engines.embedded.model import Model
 from hotset.engines.embedded.model_config import ModelConfig, read_model_config
+from hotset.engines.embedded.rank_spans import aligned
 from hotset.engines.embedded.request_checks import check_request
 from hotset.engines.embedded.sampler import Sampled, SamplingState, sample
 from hotset.engines.embedded.scheduler import Scheduler, Sequence
@@ -110,6 +111,8 @@ class EmbeddedEngine:
             rank_max=settings.rank_max,
             model_len_max=len_max,
             num_sequences_max=settings.num_sequences_max,
+            slot_bytes=settings.base.shape.lora_bytes(aligned(settings.rank_max), dtype.itemsize),
+            computes_own_rank=True,
         )
 
     @property

@@ -29,6 +29,8 @@ from hotset.engines.fake.profiles import PROFILES, ProfileName
 from hotset.engines.step_engine import StepShape
 
 _KV_VALUE_BYTES = 2
+#: Of each number in a slot: float32, as it says.
+_NUMBER_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +109,7 @@ class FakeEngine:
             rank_max=settings.rank_max,
             model_len_max=settings.model_len_max or settings.base.shape.context_len,
             num_sequences_max=settings.num_sequences_max,
+            slot_bytes=settings.base.shape.lora_bytes(settings.rank_max, _NUMBER_BYTES),
         )
 
     @property

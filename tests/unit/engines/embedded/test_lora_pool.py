@@ -12,6 +12,7 @@ from hotset.core.ids import EngineName
 from hotset.engines.embedded.adapter_files import StagedAdapter
 from hotset.engines.embedded.lora_pool import DOWN, GATE_UP, OUT, QKV, LoraPool
 from hotset.engines.embedded.lora_product import Block, KernelTerm, LoraTerms, ProductTerm, add_lora
+from hotset.engines.embedded.rank_spans import aligned
 from tests.support.adapters import tiny_base_shape
 
 _SHAPE = tiny_base_shape()
@@ -167,6 +168,11 @@ def test_slot_bytes_count_both_halves_of_the_adapted_sites(linears: tuple[str, .
     sites = [site for site in _SITES.values() if set(site) & set(linears)]
     per_rank = sum(sum(_SHAPE.linear_shape(linear)) for site in sites for linear in site) * _SHAPE.num_layers * 4
     assert pool.slot_bytes(name_of(1)) == 8 * per_rank
+
+
+def test_slots_together_take_what_the_pool_does() -> None:
+    pool = LoraPool(_SHAPE, num_slots=3, rank_max=6, dtype=torch.float32)
+    assert sum(tensor.nbytes for tensor in (*pool.a, *pool.b)) == 3 * _SHAPE.lora_bytes(aligned(6), 4)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -21,6 +21,7 @@ from hotset.control.actors import LOCAL_ADMIN
 from hotset.control.api import build_admin_app
 from hotset.control.control import Control
 from hotset.control.declaring import Declared, declare
+from hotset.control.fleet_numbers import fleet_numbers
 from hotset.control.witnesses import OwnProcess
 from hotset.core.clock import Clock
 from hotset.core.ids import RequestId
@@ -66,7 +67,8 @@ class Server:
         self.request_log = RequestLog(folder.logs / "requests.jsonl")
         self.pool = EnginePool(settings, folder, clock, self.metrics)
         self.jobs = make_job_book(settings, folder, self.metrics)
-        self._usage: asyncio.Task[None] | None = None
+        self._upkeep: list[asyncio.Task[None]] = []
+        self.metrics.measures.fleet = lambda: fleet_numbers(self.control, clock)
         self.tenant_app: TenantApp = build_tenant_app(
             settings.gateway,
             self.pool.agents,
@@ -87,7 +89,8 @@ class Server:
         self.control.add_viewer(self.pool)
         self.control.witness = OwnProcess(self._look_up, activity=self.metrics.activity, recall=self.pool.recall)
         self.control.usage.books.append(self.metrics.usage)
-        self._usage = asyncio.create_task(self.control.usage.keep(), name="usage")
+        self.control.suspects.sources.append(self.pool)
+        self._upkeep = [asyncio.create_task(each) for each in (self.control.usage.keep(), self.control.suspects.run())]
         return opened.first_token
 
     @contextlib.asynccontextmanager
@@ -121,11 +124,11 @@ class Server:
 
     async def close(self) -> None:
         """End engines, jobs, control and the request log; usage is written up to here."""
-        if self._usage is not None:
-            self._usage.cancel()
-            await asyncio.gather(self._usage, return_exceptions=True)
+        for task in self._upkeep:
+            task.cancel()
+        await asyncio.gather(*self._upkeep, return_exceptions=True)
         await self.pool.stop()
-        if self._usage is not None:
+        if self._upkeep:
             await self.control.usage.write()
         await asyncio.to_thread(self.jobs.transactions.close)
         await self.control.close()

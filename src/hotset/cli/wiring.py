@@ -14,6 +14,7 @@ from hotset.control.prover import EngineProver
 from hotset.core.base import BaseVersion
 from hotset.core.clock import Clock
 from hotset.core.errors import DigestMismatchError, VersionRefusedError
+from hotset.core.fleet import Suspicion
 from hotset.core.ids import BaseName, Digest, RequestId, WorkerId
 from hotset.core.on_call import RequestAtWorker
 from hotset.core.residency_report import WorkerReport
@@ -148,6 +149,10 @@ class EnginePool:
         """Return what the agents remember of a request."""
         found = (agent.recall(request) for agent in self.agents.values())
         return [each for each in found if each is not None]
+
+    def suspicions(self) -> dict[str, tuple[Suspicion, ...]]:
+        """Return what agents hold back, by base; see `core.ports.SuspicionSource`."""
+        return {agent.base.name: agent.suspicions() for agent in self.agents.values()}
 
     async def wait_ready(self) -> list[str]:
         """Return the bases' names once an engine serves each."""

@@ -25,6 +25,7 @@ from hotset.control.prover import Prover
 from hotset.control.proving import Proving
 from hotset.control.publishing import Publishing
 from hotset.control.streaming import Listening
+from hotset.control.suspects import Suspects
 from hotset.control.tenants import Tenants
 from hotset.control.terms import TermsCommands
 from hotset.control.tokens import Entropy, system_entropy
@@ -123,6 +124,7 @@ class Control:
             separation=separation,
         )
         self.withholding = Withholding(self.commits, separation)
+        self.suspects = Suspects(self.commits, self.withholding, clock)
         self.usage = UsageCommands(self.commits)
         self.upkeep = Upkeep(self.commits, self.blobs, self.staging, store_lock)
 
@@ -167,3 +169,4 @@ class Control:
         self.add_holder(holders)
         self.add_cutter(holders)
         self.add_viewer(holders)
+        self.suspects.sources.append(holders)

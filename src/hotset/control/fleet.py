@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from hotset.control.actors import Actor
 from hotset.control.commits import Change, Commits
+from hotset.control.fleet_counts import FleetCounts
 from hotset.control.pools import check_suits
 from hotset.core.clock import Clock
 from hotset.core.errors import ConflictError
@@ -64,6 +65,9 @@ class Fleet:
         self._plan: Plan | None = None
         #: By worker; only of the agent with the present fence.
         self.heard: dict[WorkerId, Heard] = {}
+        #: Those that are held for lost.
+        self.lost: frozenset[WorkerId] = frozenset()
+        self.counts = FleetCounts()
         #: Reserves that do not hold, now or with one worker lost.
         self.gaps: tuple[ReserveGap, ...] = ()
 
@@ -120,11 +124,11 @@ class Fleet:
     async def reconcile(self) -> list[Move]:
         """Bring what is published in line with what was heard; return the moves of homes that were made."""
         await self._mark_lost()
-        snapshot = self._commits.snapshot
+        snapshot, now_s = self._commits.snapshot, self._clock.monotonic_s()
         if not snapshot.workers and not snapshot.homes:
             self._plan = None
+            self.counts.published(snapshot, now_s)
             return []
-        now_s = self._clock.monotonic_s()
         before = self._plan or resumed(
             snapshot.homes, {worker: entry.pool for worker, entry in snapshot.workers.items()}, now_s
         )
@@ -136,6 +140,8 @@ class Fleet:
         homes = published(plan)
         if homes != snapshot.homes:
             await self._commits.run(_CONTROL, lambda change: _write_homes(change, homes))
+        self.counts.moved(moves)
+        self.counts.published(self._commits.snapshot, now_s)
         return moves
 
     async def run(self) -> None:
@@ -192,6 +198,11 @@ class Fleet:
         """Write down who fell silent and who speaks again."""
         rows = await self._commits.read(lambda catalogue: catalogue.workers.all())
         changed = {row.facts.worker: not row.is_lost for row in rows if row.is_lost == self._lives(row.facts.worker)}
+        was_lost = {row.facts.worker for row in rows if row.is_lost}
+        self.lost = frozenset(worker for worker in was_lost if changed.get(worker, True)) | frozenset(
+            worker for worker, is_lost in changed.items() if is_lost
+        )
+        self.counts.num_lost += sum(changed.values())
         if not changed:
             return
 

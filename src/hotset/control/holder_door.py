@@ -116,7 +116,7 @@ class _Visitor:
     def _hear_holder(self, message: ToControl, session: Session) -> None:
         match message:
             case Applied(epoch):
-                session.epoch = epoch
+                session.applied(epoch)
             case FactsNow(facts):
                 if facts.worker != session.peer.name or session.peer.role != "worker":
                     self.dismiss("it speaks of another worker")

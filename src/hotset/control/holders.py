@@ -17,7 +17,7 @@ from hotset.control.fleet import Fleet
 from hotset.control.usage import UsageCommands
 from hotset.core.clock import Clock
 from hotset.core.errors import ConflictError
-from hotset.core.fleet import Heartbeat, WorkerFacts
+from hotset.core.fleet import Heartbeat, Suspicion, WorkerFacts
 from hotset.core.on_call import Unreached
 from hotset.core.ports import Withdrawal
 from hotset.core.residency_report import WorkerReport
@@ -70,8 +70,13 @@ class Session:
         self.questions = Questions(link)
         #: It said that it ends.
         self.is_leaving = False
+        self.suspicions: tuple[Suspicion, ...] = ()
+        #: Since when it has not acknowledged the newest snapshot; None where it did.
+        self._behind_since_s: float | None = None
         self._cutter = SnapshotCutter()
         self._newest: RoutingSnapshot | None = None
+        #: Epoch of the last snapshot that is to reach it.
+        self._offered = 0
         self._sending: asyncio.Task[None] | None = None
 
     @property
@@ -79,11 +84,24 @@ class Session:
         """Who it says it is."""
         return Claimant(self.instance, self.fence)
 
-    def offer(self, snapshot: RoutingSnapshot) -> None:
+    def offer(self, snapshot: RoutingSnapshot, now_s: float) -> None:
         """Send this snapshot, after what is being sent."""
+        self._offered = snapshot.epoch
+        if self.epoch < snapshot.epoch and self._behind_since_s is None:
+            self._behind_since_s = now_s
         self._newest = snapshot if self.peer.role == "gateway" else for_worker(snapshot)
         if self._sending is None or self._sending.done():
             self._sending = asyncio.create_task(self._send())
+
+    def applied(self, epoch: int) -> None:
+        """The holder acknowledges a snapshot."""
+        self.epoch = epoch
+        if epoch >= self._offered:
+            self._behind_since_s = None
+
+    def lag_s(self, now_s: float) -> float:
+        """Return for how long it has been behind, in seconds."""
+        return 0.0 if self._behind_since_s is None else now_s - self._behind_since_s
 
     def end(self) -> None:
         """The link has ended."""
@@ -143,7 +161,7 @@ class Holders:
         num_gateways = sum(peer.role == "gateway" for peer in self._sessions)
         self._snapshot = replace(snapshot, num_gateways=max(1, num_gateways))
         for session in sorted(self._sessions.values(), key=lambda session: session.peer.role == "gateway"):
-            session.offer(self._snapshot)
+            session.offer(self._snapshot, self._clock.monotonic_s())
 
     def cut(self, withdrawal: Withdrawal) -> int:
         """Have every gateway end the running requests that are covered; return how many were asked."""
@@ -156,6 +174,19 @@ class Holders:
         """Return what each worker last said of its slots."""
         ordered = sorted(self._sessions.values(), key=lambda session: session.peer.name)
         return [session.report for session in ordered if session.report is not None]
+
+    def suspicions(self) -> dict[str, tuple[Suspicion, ...]]:
+        """Return what each worker holds back because its engine went wrong; see `core.ports.SuspicionSource`."""
+        sessions = self._sessions.values()
+        return {each.peer.name: each.suspicions for each in sessions if each.peer.role == "worker"}
+
+    def lags_s(self) -> dict[str, float]:
+        """Return by role for how long the holder that is furthest behind has been so."""
+        now_s = self._clock.monotonic_s()
+        lags_s = dict[str, float]()
+        for session in self._sessions.values():
+            lags_s[session.peer.role] = max(lags_s.get(session.peer.role, 0.0), session.lag_s(now_s))
+        return lags_s
 
     def views(self) -> list[HolderView]:
         """Return every holder that is there, by role and name."""
@@ -248,7 +279,7 @@ class Holders:
         if session.peer.role == "gateway":
             self.apply(self._snapshot)
         else:
-            session.offer(self._snapshot)
+            session.offer(self._snapshot, self._clock.monotonic_s())
 
     async def facts(self, session: Session, facts: WorkerFacts) -> None:
         """Record what a worker is, and tell it under which fence it serves.
@@ -271,6 +302,7 @@ class Holders:
         """Keep what a worker says of itself."""
         session.heartbeat, session.report = beat.heartbeat, beat.report
         session.heard_at_s = self._clock.monotonic_s()
+        session.suspicions = beat.suspicions
         if beat.heartbeat.fence and not self._fleet.report(beat.heartbeat):
             session.link.close("another agent has its identity")
 

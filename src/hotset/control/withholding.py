@@ -5,10 +5,13 @@ loaded, and no version of them takes a step towards serving. Release lifts it, a
 as others may have changed it meanwhile. A ban is for ever.
 """
 
+from collections import Counter
+
 from hotset.control.actors import Actor
 from hotset.control.approving import Separation, give_up, need_version
 from hotset.control.commits import Change, Commits
 from hotset.core.errors import ConflictError, InvalidRequestError
+from hotset.core.fleet import FlawCode
 from hotset.core.ids import VersionRef
 from hotset.core.ports import Withdrawal
 from hotset.registry.lifecycle import FINAL_STATES
@@ -25,6 +28,8 @@ class Withholding:
     def __init__(self, commits: Commits, separation: Separation) -> None:
         self._commits = commits
         self._separation = separation
+        #: Since control's start, by whom: operator or watchdog.
+        self.num_quarantines: Counter[str] = Counter()
 
     async def quarantine(self, actor: Actor, ref: VersionRef, reason: str, *, cut: bool = False) -> VersionRow:
         """Hold a version's bytes back until they are released; quarantined again, the newer reason counts.
@@ -39,7 +44,20 @@ class Withholding:
         """
         actor.require("reviewer", "deployer")
         check_reason(reason)
-        return await self._commits.run(actor, lambda change: hold(change, ref, reason, code="operator", cut=cut))
+        row = await self._commits.run(actor, lambda change: _hold(change, ref, reason, code="operator", cut=cut))
+        self.num_quarantines["operator"] += 1
+        return row
+
+    async def suspect(self, ref: VersionRef, worker: str, flaw: FlawCode) -> None:
+        """Quarantine a version on the word of a worker's watchdog, and end what runs on it.
+
+        Raises:
+            NotFoundError: there is no such version.
+            ConflictError: the bytes are banned.
+        """
+        reason = f"the engine of worker {worker} went wrong after it was loaded ({flaw})"
+        await self._commits.run(WATCHDOG, lambda change: _hold(change, ref, reason, code=flaw, cut=True))
+        self.num_quarantines["watchdog"] += 1
 
     async def release(self, actor: Actor, ref: VersionRef, reason: str) -> VersionRow:
         """Lift the quarantine of a version's bytes; no version's state changes by it.
@@ -106,20 +124,8 @@ def check_reason(reason: str) -> None:
         raise InvalidRequestError("Say why, in 1 to 500 printable characters.", param="reason")
 
 
-def hold(change: Change, ref: VersionRef, reason: str, *, code: str, cut: bool) -> VersionRow:
-    """Quarantine a version's bytes, within a change.
-
-    Args:
-        change: On whose behalf.
-        ref: The version.
-        reason: For people.
-        code: For programs: ``operator``, or what a watchdog found.
-        cut: End what runs on these bytes.
-
-    Raises:
-        NotFoundError: there is no such version.
-        ConflictError: the bytes are banned.
-    """
+def _hold(change: Change, ref: VersionRef, reason: str, *, code: str, cut: bool) -> VersionRow:
+    """Quarantine a version's bytes; `code` says for programs why: ``operator``, or what a watchdog found."""
     row = need_version(change.catalogue, ref)
     if row.is_banned:
         raise ConflictError(f"{ref} is banned, which is more.")

@@ -1,9 +1,10 @@
 """The ports between rooms that may not import each other: gateway to agent, control to snapshot holders."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from hotset.core.fleet import Suspicion
 from hotset.core.ids import AdapterId, Digest, KeyId, RequestId, Route, TenantId
 from hotset.core.messages import EngineEvent, Generate
 from hotset.core.residency_report import WorkerReport
@@ -114,6 +115,17 @@ class Cutter(Protocol):
         """End every running request that is covered, each with `RevokedError`; return how many.
 
         Called after the snapshot without what was withdrawn was applied, on the event loop's thread.
+        """
+        ...
+
+
+class SuspicionSource(Protocol):
+    """Something that knows which versions workers hold back because engines went wrong: an agent."""
+
+    def suspicions(self) -> Mapping[str, Sequence[Suspicion]]:
+        """Return them by worker, the likeliest of each incident first; said until the snapshot lacks the version.
+
+        Called on the event loop's thread; must return at once.
         """
         ...
 

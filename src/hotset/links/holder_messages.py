@@ -15,7 +15,7 @@ or `Rejected`: so what is large is in no snapshot's and no heartbeat's way.
 
 import msgspec
 
-from hotset.core.fleet import Heartbeat, WorkerFacts
+from hotset.core.fleet import Heartbeat, Suspicion, WorkerFacts
 from hotset.core.ids import Digest, EngineName, RequestId
 from hotset.core.on_call import Activity, RequestAtWorker, RequestEntry
 from hotset.core.ports import Withdrawal
@@ -54,6 +54,8 @@ class BeatNow(msgspec.Struct, frozen=True, array_like=True, tag="beat"):
 
     heartbeat: Heartbeat
     report: WorkerReport
+    #: Versions that its watchdog suspects.
+    suspicions: tuple[Suspicion, ...] = ()
 
 
 class UsageNow(msgspec.Struct, frozen=True, array_like=True, tag="usage"):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from prometheus_client.metrics_core import Metric
 
 from hotset.telemetry import names
+from hotset.telemetry.fleet_numbers import FleetNumbers, fleet_families
 from hotset.telemetry.instruments import GaugeTable
 
 #: Adapters that are shown by name: the largest ones of a tier, and those that wait for longest.
@@ -30,6 +31,8 @@ class Measures:
         self.slots: list[MeasureSlots] = []
         self.waits: list[MeasureWaits] = []
         self.places: list[MeasurePlaces] = []
+        #: In control's process.
+        self.fleet: Callable[[], FleetNumbers] | None = None
         self._resident = GaugeTable(names.RESIDENT)
         self._slots = GaugeTable(names.SLOTS)
         self._largest = GaugeTable(names.LARGEST)
@@ -53,6 +56,8 @@ class Measures:
             self._saturation,
         ):
             yield from table.families()
+        if self.fleet is not None:
+            yield from fleet_families(self.fleet())
 
     def queue(self) -> dict[str, tuple[int, float]]:
         """Return by lane how many requests wait, and for how long the oldest has."""

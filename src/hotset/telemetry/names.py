@@ -194,6 +194,31 @@ ENGINES_ENDED = MetricName(
     "Engines that ended before their time, by why: gone (the process ended by itself), or what a watchdog found.",
     ("reason",),
 )
+WORKERS = MetricName(
+    "hotset_workers",
+    "gauge",
+    "Workers by state: what operators said of them (serving, cordoned, draining), not_ready (no engine) or lost.",
+    ("state",),
+)
+WORKERS_LOST = MetricName("hotset_workers_lost", "counter", "Times that a worker fell silent.")
+HOME_MOVES = MetricName("hotset_home_moves", "counter", "Changes of versions' homes, by cause.", ("cause",))
+HOMELESS = MetricName(
+    "hotset_versions_without_home", "gauge", "Versions that may be asked for and are nowhere at home."
+)
+HOME_GAPS = MetricName("hotset_home_gaps", "counter", "Times that a version had no home.")
+HOME_GAP_SECONDS = MetricName(
+    "hotset_home_gap_seconds", "counter", "For how long versions had no home, over all of them."
+)
+SNAPSHOT_EPOCH = MetricName("hotset_snapshot_epoch", "gauge", "Number of the newest snapshot that control published.")
+SNAPSHOT_LAG = MetricName(
+    "hotset_snapshot_lag_seconds",
+    "gauge",
+    "For how long the holder of a role that is furthest behind has not acknowledged the newest snapshot.",
+    ("role",),
+)
+QUARANTINES = MetricName(
+    "hotset_quarantines", "counter", "Quarantines since control's start, by whom: operator or watchdog.", ("by",)
+)
 BUILD = MetricName("hotset_build_info", "gauge", "1, with the version as label.", ("version",))
 
 METRICS: tuple[MetricName, ...] = (
@@ -232,6 +257,15 @@ METRICS: tuple[MetricName, ...] = (
     IDENTITY_CONFLICTS,
     PROBES,
     ENGINES_ENDED,
+    WORKERS,
+    WORKERS_LOST,
+    HOME_MOVES,
+    HOMELESS,
+    HOME_GAPS,
+    HOME_GAP_SECONDS,
+    SNAPSHOT_EPOCH,
+    SNAPSHOT_LAG,
+    QUARANTINES,
     BUILD,
 )
 

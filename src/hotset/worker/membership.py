@@ -207,7 +207,7 @@ class Membership:
     def _tell_control(self) -> None:
         if self.agent is not None and self._door is not None and self._control is not None:
             (report,) = self.agent.view_residency()
-            self._control.send(BeatNow(self._door.heartbeat(), report))
+            self._control.send(BeatNow(self._door.heartbeat(), report, self.agent.suspicions()))
 
     def _use(self, snapshot: RoutingSnapshot) -> None:
         self._metrics.apply_tenants(snapshot.tenants)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hotset.control.fleet_numbers import fleet_numbers
 from hotset.core.errors import ConflictError, NotFoundError
 from hotset.core.fleet import Heartbeat
 from hotset.core.ids import Digest, EngineName, WorkerId, engine_name
@@ -56,6 +57,9 @@ def test_a_version_gets_a_home_and_moves_when_its_worker_is_lost(tmp_path: Path)
             assert fleet.report(beat(home, fences[home], 1))
             await fleet.reconcile()
             assert home in inst.holder.newest.workers
+            numbers = fleet_numbers(inst.control, inst.clock)
+            assert (numbers.num_lost, numbers.moves["lost"], numbers.workers["lost"]) == (1, 1, 0)
+            assert (numbers.workers["serving"], numbers.num_homeless) == (3, 0)
 
     run(story())
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from hotset.control.fleet_numbers import fleet_numbers
 from hotset.control.holders import Holders, Session
 from hotset.core.errors import ConflictError
-from hotset.core.fleet import Heartbeat, WorkerFacts
-from hotset.core.ids import BaseName, Digest, WorkerId
+from hotset.core.fleet import Heartbeat, Suspicion, WorkerFacts
+from hotset.core.ids import BaseName, Digest, EngineName, WorkerId
 from hotset.core.residency_report import WorkerReport
 from hotset.links.holder_messages import BeatNow, Current, Fence, Register
 from hotset.links.peers import Peer
@@ -146,5 +147,30 @@ def test_workers_get_no_keys_and_gateways_share_rates(tmp_path: Path) -> None:
             holders.ended(other)
             await gateway.settled()
             assert sent(gateway)[-1].snapshot.num_gateways == 1
+
+    run(story())
+
+
+def test_a_holder_is_behind_from_the_first_snapshot_that_it_did_not_acknowledge(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            fleet = inst.control.fleet
+            holders = Holders(fleet, inst.control.commits, inst.control.usage, inst.clock, on_conflict=lambda _: None)
+            inst.control.add_holders(holders)
+            await inst.ok("POST", "/tenants", {"tenant": "acme"})
+            session = await comes(holders, W1, "first")
+            first = inst.control.commits.snapshot.epoch
+            inst.clock.now_s += 2.0
+            await inst.ok("POST", "/tenants", {"tenant": "umbrella"})
+            inst.clock.now_s += 3.0
+            session.applied(first)
+            assert holders.lags_s() == {"worker": 5.0}
+            assert fleet_numbers(inst.control, inst.clock).lags_s == {"worker": 5.0}
+            session.applied(first + 1)
+            assert holders.lags_s() == {"worker": 0.0}
+            beat = Heartbeat(worker=WorkerId("w1"), fence=0, number=1)
+            suspicion = Suspicion(version=EngineName("hs-x"), flaw="silent", incident=1)
+            holders.heard(session, BeatNow(beat, WorkerReport(base=BaseName("tiny")), (suspicion,)))
+            assert holders.suspicions() == {"w1": (suspicion,)}
 
     run(story())

@@ -9,6 +9,7 @@ from hotset.core.ids import TenantId
 from hotset.core.messages import StepFacts
 from hotset.residency.events import Cause
 from hotset.telemetry import names
+from hotset.telemetry.fleet_numbers import FleetNumbers
 from hotset.telemetry.metrics import Metrics
 from tests.support.fake_clock import FakeClock
 
@@ -40,6 +41,7 @@ def everything_once(metrics: Metrics) -> None:
     metrics.measures.bytes.append(lambda: [("hot", "acme/a@1", 12, 100)])
     metrics.measures.waits.append(lambda: [("loading", "acme/a@1", 0.5)])
     metrics.measures.places.append(lambda: [("smol", "default", 6, 4)])
+    metrics.measures.fleet = FleetNumbers
     metrics.log_lines_dropped(2)
 
 

@@ -17,6 +17,7 @@ from hotset.control.actors import LOCAL_ADMIN
 from hotset.control.api import build_admin_app
 from hotset.control.blob_grants import BlobGrants
 from hotset.control.declaring import Declared, declare
+from hotset.control.fleet_numbers import fleet_numbers
 from hotset.control.holder_door import HolderDoor
 from hotset.control.holders import Holders
 from hotset.control.witnesses import FleetWitness
@@ -61,6 +62,7 @@ class ControlServer:
             on_conflict=self.metrics.identity_conflict,
         )
         self.control.witness = FleetWitness(self.holders, lambda request: find_in(place.folder.logs, request))
+        self.metrics.measures.fleet = lambda: fleet_numbers(self.control, clock)
         self.door = HolderDoor(self.holders, place.me, BlobGrants(self.control.blobs, clock))
 
     async def run(self, told: ControlTold, stop: asyncio.Event) -> None:
@@ -80,7 +82,7 @@ class ControlServer:
         ]
         addresses = Addresses("", address_of(admin), os.getpid())
         door = await self.door.open(place.listen, place.tls, "fleet.control")
-        work = (control.fleet.run(), control.usage.keep(), self._declare(told))
+        work = (control.fleet.run(), control.usage.keep(), control.suspects.run(), self._declare(told))
         tasks = [asyncio.create_task(each) for each in work]
         async with serving(servers), in_background(*tasks):
             with addresses.written(place.folder.run / ADDRESS_FILE):

@@ -1,0 +1,120 @@
+"""What workers suspect becomes a quarantine: once, audited, and never more than a sick machine may cost."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hotset.control.fleet_numbers import fleet_numbers
+from hotset.control.suspects import HOUR_MAX, INCIDENT_MAX
+from hotset.core.fleet import FlawCode, Suspicion
+from hotset.core.ids import EngineName
+from hotset.core.ports import Withdrawal
+from tests.support.installation import Installation, installation, run
+
+
+@dataclass
+class Source:
+    """Workers that say what a test tells them to."""
+
+    said: dict[str, list[Suspicion]] = field(default_factory=dict[str, list[Suspicion]])
+
+    def suspicions(self) -> Mapping[str, Sequence[Suspicion]]:
+        return self.said
+
+    def says(self, worker: str, *names: EngineName, incident: int = 1, flaw: FlawCode = "base_differs") -> None:
+        self.said[worker] = [Suspicion(version=name, flaw=flaw, incident=incident) for name in names]
+
+
+async def prepared(inst: Installation, num_versions: int) -> tuple[Source, list[EngineName]]:
+    """Serve so many adapters; return who speaks for the workers, and the versions' engine names."""
+    await inst.add_base()
+    await inst.ok("POST", "/tenants", {"tenant": "acme"})
+    names = [
+        EngineName((await inst.serve(f"acme/a{number}", inst.adapter(f"a{number}", seed=number)))["engine_name"])
+        for number in range(num_versions)
+    ]
+    source = Source()
+    inst.control.suspects.sources.append(source)
+    return source, names
+
+
+async def held(inst: Installation) -> int:
+    adapters = (await inst.ok("GET", "/adapters"))["adapters"]
+    return sum(version["is_quarantined"] for adapter in adapters for version in adapter["versions"])
+
+
+async def audited(inst: Installation, action: str) -> list[dict[str, object]]:
+    entries = (await inst.ok("GET", "/audit?limit=1000"))["entries"]
+    return [entry for entry in entries if entry["action"] == action]
+
+
+def test_a_suspect_is_quarantined_for_the_whole_installation_and_what_runs_on_it_ends(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            source, (first, second) = await prepared(inst, 2)
+            source.says("w1", first)
+            await inst.control.suspects.look()
+            assert set(inst.holder.newest.versions) == {second}
+            version = await inst.ok("GET", "/adapters/acme/a0/versions/1")
+            assert (version["is_quarantined"], version["state"]) == (True, "active")
+            assert inst.holder.cuts == [Withdrawal(digest=version["digest"])]
+            (entry,) = await audited(inst, "version.quarantine")
+            assert (entry["actor"], entry["subject"]) == ("watchdog", "acme/a0@1")
+            assert entry["details"]["code"] == "base_differs"  # type: ignore[index]
+            assert "worker w1" in str(entry["details"])
+            assert fleet_numbers(inst.control, inst.clock).quarantines == {"watchdog": 1}
+
+    run(story())
+
+
+def test_what_is_still_said_after_a_release_counts_no_more_and_a_new_incident_does(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            source, (name,) = await prepared(inst, 1)
+            source.says("w1", name)
+            await inst.control.suspects.look()
+            await inst.step("acme/a0@1", "release", {"reason": "the machine was bad"})
+            for _ in range(2):
+                await inst.control.suspects.look()
+                assert await held(inst) == 0
+            source.says("w1", name, incident=2)
+            await inst.control.suspects.look()
+            assert await held(inst) == 1
+
+    run(story())
+
+
+def test_one_incident_and_one_worker_cost_a_bounded_number_of_versions(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            source, names = await prepared(inst, HOUR_MAX + 2)
+            source.says("w1", *names[: INCIDENT_MAX + 1])
+            await inst.control.suspects.look()
+            await inst.control.suspects.look()
+            assert await held(inst) == INCIDENT_MAX
+            assert len(await audited(inst, "watchdog.ignored")) == 1
+            for number, name in enumerate(names[INCIDENT_MAX:], start=2):
+                source.says("w1", name, incident=number)
+                await inst.control.suspects.look()
+            assert await held(inst) == HOUR_MAX
+            source.says("w2", names[-1])
+            await inst.control.suspects.look()
+            assert await held(inst) == HOUR_MAX + 1
+            inst.clock.now_s += 3601.0
+            source.says("w1", names[-2], incident=99)
+            await inst.control.suspects.look()
+            assert await held(inst) == HOUR_MAX + 2
+
+    run(story())
+
+
+def test_suspicions_of_what_is_not_routed_are_nobodys(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            source, (name,) = await prepared(inst, 1)
+            await inst.step("acme/a0@1", "retire")
+            source.says("w1", name, EngineName("hs-" + "0" * 32))
+            await inst.control.suspects.look()
+            assert await held(inst) == 0
+
+    run(story())

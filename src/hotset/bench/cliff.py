@@ -7,20 +7,17 @@ alike and no admission.
 """
 
 import itertools
-import tempfile
 from collections.abc import Callable
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from hotset.bench.asking import Asker
 from hotset.bench.crowd import BlockTaken, Crowd, Habits
 from hotset.bench.plot import Line, draw
-from hotset.bench.procfs import machine_words
 from hotset.bench.report import Column, Report, Row, Section
 from hotset.bench.rounds import UNCOUNTED, Block, Outcomes, interleave, over_rounds, ratio_over_rounds
+from hotset.bench.scenario import beside_lru, run_scenario
 from hotset.bench.stats import upper_bound
-from hotset.bench.workers import EVERYBODY, EngineChoice, Workers
+from hotset.bench.workers import EngineChoice, Workers
 from hotset.core.clock import Clock
 from hotset.core.ids import TenantId
 from hotset.core.quotas import Quota
@@ -57,9 +54,7 @@ def run(settings: Settings, say: Callable[[str], None] = lambda _: None) -> tupl
         EngineUnavailableError: an engine did not come up.
         VersionRefusedError: the base is not one that is served.
     """
-    machine = machine_words()
-    with tempfile.TemporaryDirectory(prefix="hotset-bench-") as folder:
-        outcomes = settings.engine.run(lambda clock: _measure(settings, Path(folder), clock, say))
+    machine, outcomes = run_scenario(settings.engine, lambda workers, clock: _measure(settings, workers, clock, say))
     habits = settings.habits
     setting = {
         "machine": machine,
@@ -75,27 +70,22 @@ def run(settings: Settings, say: Callable[[str], None] = lambda _: None) -> tupl
     return build_report(setting, points, outcomes), build_picture(points, outcomes)
 
 
-async def _measure(settings: Settings, folder: Path, clock: Clock, say: Callable[[str], None]) -> Outcomes[BlockTaken]:
-    workers, num_slots = Workers(folder, settings.engine, clock), settings.num_slots
-    vocab_size, points = workers.base.shape.vocab_size, settings.points()
+async def _measure(
+    settings: Settings, workers: Workers, clock: Clock, say: Callable[[str], None]
+) -> Outcomes[BlockTaken]:
+    num_slots, points = settings.num_slots, settings.points()
     say("making adapters")
     hot = {tenant: [workers.publish(tenant, 0)] for tenant in RESERVING}
     others = [workers.publish(CROWD, number) for number in range(max(points) - len(RESERVING))]
     quotas = {tenant: Quota(reserve_slots=1) for tenant in RESERVING}
     quotas[CROWD] = Quota(limit_slots=num_slots)
     outcomes = Outcomes[BlockTaken]()
-    async with AsyncExitStack() as running:
-        say("starting two engines")
-        hotset = await running.enter_async_context(workers.agent("hotset", quotas, num_slots=num_slots))
-        everybody = {EVERYBODY: Quota(limit_slots=num_slots)}
-        lru = await running.enter_async_context(workers.agent("lru", everybody, num_slots=num_slots, is_lru=True))
-        askers = {
-            HOTSET: Asker(hotset.agent, clock, vocab_size),
-            LRU: Asker(lru.agent, clock, vocab_size, account=EVERYBODY),
-        }
+    say("starting two engines")
+    async with beside_lru(workers, clock, quotas, num_slots) as askers:
+        asker_of: dict[str, Asker] = dict(zip(SIDES, askers, strict=True))
 
         async def run_block(block: Block) -> BlockTaken:
-            crowd = Crowd(askers[block.side], clock, settings.habits, CROWD)
+            crowd = Crowd(asker_of[block.side], clock, settings.habits, CROWD)
             routes = others[: int(block.load) - len(RESERVING)]
             taken = await crowd.block(
                 hot, routes, seed=block.round, warmup_s=settings.warmup_s, seconds=settings.seconds

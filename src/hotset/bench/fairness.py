@@ -9,15 +9,14 @@ same for both sides.
 import asyncio
 import itertools
 import random
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hotset.bench.asking import Asker
-from hotset.bench.procfs import machine_words
 from hotset.bench.report import Report, Section
 from hotset.bench.rounds import Block, Outcomes, interleave
+from hotset.bench.scenario import run_scenario
 from hotset.bench.sharing import (
     FAIR,
     FIRST_COME,
@@ -68,10 +67,10 @@ def run(settings: Settings, say: Callable[[str], None] = lambda _: None) -> Repo
         EngineUnavailableError: an engine did not come up.
         VersionRefusedError: the base is not one that is served.
     """
-    machine = machine_words()
     trace = read_trace(settings.traces_folder)
-    with tempfile.TemporaryDirectory(prefix="hotset-bench-") as folder:
-        outcomes = settings.engine.run(lambda clock: _measure(settings, trace, Path(folder), clock, say))
+    machine, outcomes = run_scenario(
+        settings.engine, lambda workers, clock: _measure(settings, trace, workers, clock, say)
+    )
     setting = {
         "machine": machine,
         "engine": settings.engine.words(),
@@ -91,9 +90,8 @@ def run(settings: Settings, say: Callable[[str], None] = lambda _: None) -> Repo
 
 
 async def _measure(
-    settings: Settings, trace: Trace, folder: Path, clock: Clock, say: Callable[[str], None]
+    settings: Settings, trace: Trace, workers: Workers, clock: Clock, say: Callable[[str], None]
 ) -> Outcomes[dict[str, float]]:
-    workers = Workers(folder, settings.engine, clock)
     say("making adapters")
     loads = {load.name: load for load in loads_of(trace)}
     counts = range(max(load.num_adapters for load in loads.values()))

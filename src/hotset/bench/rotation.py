@@ -5,19 +5,15 @@ every block: on as many hot adapters as slots are left to it (the control), or o
 rotation also runs on the same engine with plain LRU for all alike, as engines do it by themselves.
 """
 
-import tempfile
 from collections.abc import Callable
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from hotset.bench.asking import Asker
 from hotset.bench.crowd import BlockTaken, Crowd, Habits
-from hotset.bench.procfs import machine_words
 from hotset.bench.report import Report
 from hotset.bench.rotation_report import build_report
 from hotset.bench.rounds import UNCOUNTED, Block, Outcomes
-from hotset.bench.workers import EVERYBODY, EngineChoice, Workers
+from hotset.bench.scenario import beside_lru, run_scenario
+from hotset.bench.workers import EngineChoice, Workers
 from hotset.core.clock import Clock
 from hotset.core.ids import TenantId
 from hotset.core.quotas import Quota
@@ -60,9 +56,7 @@ def run(settings: Settings, say: Callable[[str], None] = lambda _: None) -> Repo
         EngineUnavailableError: an engine did not come up.
         VersionRefusedError: the base is not one that is served.
     """
-    machine = machine_words()
-    with tempfile.TemporaryDirectory(prefix="hotset-bench-") as folder:
-        outcomes = settings.engine.run(lambda clock: _measure(settings, Path(folder), clock, say))
+    machine, outcomes = run_scenario(settings.engine, lambda workers, clock: _measure(settings, workers, clock, say))
     habits = settings.habits
     setting = {
         "machine": machine,
@@ -78,22 +72,18 @@ def run(settings: Settings, say: Callable[[str], None] = lambda _: None) -> Repo
     return build_report(setting, KINDS, outcomes)
 
 
-async def _measure(settings: Settings, folder: Path, clock: Clock, say: Callable[[str], None]) -> Outcomes[BlockTaken]:
-    workers, num_slots = Workers(folder, settings.engine, clock), settings.num_slots
-    vocab_size = workers.base.shape.vocab_size
+async def _measure(
+    settings: Settings, workers: Workers, clock: Clock, say: Callable[[str], None]
+) -> Outcomes[BlockTaken]:
+    num_slots = settings.num_slots
     say("making adapters")
     hot = {tenant: [workers.publish(tenant, n) for n in range(settings.victim_adapters)] for tenant in VICTIMS}
     many = [workers.publish(ROTATING, number) for number in range(settings.rotating_adapters)]
     quotas = {tenant: Quota(reserve_slots=settings.victim_adapters) for tenant in VICTIMS}
     quotas[ROTATING] = Quota(limit_slots=num_slots)
     outcomes = Outcomes[BlockTaken]()
-    async with AsyncExitStack() as running:
-        say("starting two engines")
-        hotset = await running.enter_async_context(workers.agent("hotset", quotas, num_slots=num_slots))
-        everybody = {EVERYBODY: Quota(limit_slots=num_slots)}
-        lru = await running.enter_async_context(workers.agent("lru", everybody, num_slots=num_slots, is_lru=True))
-        ours = Asker(hotset.agent, clock, vocab_size)
-        theirs = Asker(lru.agent, clock, vocab_size, account=EVERYBODY)
+    say("starting two engines")
+    async with beside_lru(workers, clock, quotas, num_slots) as (ours, theirs):
 
         async def block(kind: str, number: int, seconds: float) -> BlockTaken:
             crowd = Crowd(theirs if kind == LRU else ours, clock, settings.habits, ROTATING)

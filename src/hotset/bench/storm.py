@@ -8,17 +8,15 @@ ask for each cold adapter at once and wait.
 
 import asyncio
 import random
-import tempfile
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from hotset.bench.asking import Asker
 from hotset.bench.crowd import Crowd, Habits
-from hotset.bench.procfs import machine_words
 from hotset.bench.report import Report
 from hotset.bench.rounds import Block, Outcomes
+from hotset.bench.scenario import run_scenario
 from hotset.bench.storm_report import CONTROL, MISSES, STORM, StormTaken, Visit, build_report
 from hotset.bench.workers import EngineChoice, Worker, Workers
 from hotset.core.clock import Clock
@@ -65,9 +63,9 @@ def run(settings: Settings, say: Callable[[str], None] = lambda _: None) -> Repo
         EngineUnavailableError: an engine did not come up.
         VersionRefusedError: the base is not one that is served.
     """
-    machine = machine_words()
-    with tempfile.TemporaryDirectory(prefix="hotset-bench-") as folder:
-        outcomes = settings.engine.run(lambda clock: _Storm(settings, Path(folder), clock, say).measure())
+    machine, outcomes = run_scenario(
+        settings.engine, lambda workers, clock: _Storm(settings, workers, clock, say).measure()
+    )
     habits = settings.habits
     setting = {
         "machine": machine,
@@ -87,11 +85,11 @@ def run(settings: Settings, say: Callable[[str], None] = lambda _: None) -> Repo
 class _Storm:
     """All rounds of one run."""
 
-    def __init__(self, settings: Settings, folder: Path, clock: Clock, say: Callable[[str], None]) -> None:
+    def __init__(self, settings: Settings, workers: Workers, clock: Clock, say: Callable[[str], None]) -> None:
         self._settings = settings
         self._clock = clock
         self._say = say
-        self._workers = Workers(folder, settings.engine, clock)
+        self._workers = workers
         say("making adapters")
         self._warm = {
             tenant: [self._workers.publish(tenant, n) for n in range(settings.warm_adapters)] for tenant in WARM

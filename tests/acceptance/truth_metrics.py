@@ -1,14 +1,14 @@
 """What the processes of a fleet counted, by their own metrics pages, summed over all of them."""
 
 import asyncio
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-_EVERY_S = 2.0
+_EVERY_S = 0.5
 LOOKUPS, EVICTIONS = "hotset_adapter_lookups_total", "hotset_adapter_evictions_total"
 LOADS, QUEUE, AGES = "hotset_adapter_load_duration_seconds", "hotset_queue_duration_seconds", "hotset_queue_age_seconds"
 
@@ -31,11 +31,10 @@ class FleetMetrics:
         """Scrape until cancelled."""
         async with httpx.AsyncClient(timeout=30) as http:
             while True:
-                await self.scrape(http)
+                await self._scrape(http)
                 await asyncio.sleep(_EVERY_S)
 
-    async def scrape(self, http: httpx.AsyncClient) -> None:
-        """Take every page once."""
+    async def _scrape(self, http: httpx.AsyncClient) -> None:
         for process, page in self._pages.items():
             text = (await http.get(f"{page}/metrics")).text
             self._samples[process] = [s for family in text_string_to_metric_families(text) for s in family.samples]
@@ -45,7 +44,7 @@ class FleetMetrics:
 
     def sums(self, name: str, label: str) -> dict[str, float]:
         """Return a counter by one label, over all processes."""
-        found: Counter[str] = Counter()
+        found: dict[str, float] = defaultdict(float)
         for sample in self._of(name):
             found[sample.labels[label]] += sample.value
         return dict(sorted(found.items()))
@@ -69,7 +68,7 @@ class FleetMetrics:
 
     def _edge(self, name: str, labels: Mapping[str, str], count: float) -> float:
         """Return the lowest edge of a bucket that so many are within."""
-        within: Counter[float] = Counter()
+        within: dict[float, float] = defaultdict(float)
         for sample in self._of(f"{name}_bucket"):
             if labels.items() <= sample.labels.items():
                 within[float(sample.labels["le"])] += sample.value

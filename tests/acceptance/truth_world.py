@@ -8,7 +8,7 @@ from hotset.cli.client import AdminClient
 from hotset.core.base import LINEARS, BaseVersion
 from hotset.core.ids import BaseName
 from hotset.storage.base_files import read_base_folder
-from tests.support.adapters import BASE_NAME, make_adapter
+from tests.support.adapters import BASE_NAME, make_adapter, tiny_base_shape
 from tests.support.bases import make_tiny_base
 
 TENANTS = tuple(f"tenant-{number}" for number in range(6))
@@ -19,6 +19,8 @@ QUOTAS: Mapping[str, Mapping[str, float]] = {
     "tenant-5": {"reserve_slots": 1, "limit_slots": 2},
 }
 RANK_MAX = 16
+#: So that adapters of the tiny base are of some size: not all that are at home at a worker fit its local store.
+_TINY_LAYERS = 6
 _RANKS = (4, 8, 16)
 _TARGETS = (("q_proj", "v_proj"), tuple(linear.rpartition(".")[2] for linear in LINEARS), ("o_proj", "gate_proj"))
 #: Of an adapter's weights, by base: large enough that no two answers are alike, small enough to stay finite.
@@ -103,7 +105,7 @@ def write_world(root: Path, large_base: Path | None, num_adapters: int) -> World
         large_base: Folder of a second base; None leaves it at the tiny one.
         num_adapters: Over both bases.
     """
-    make_tiny_base(root / "tiny")
+    make_tiny_base(root / "tiny", shape=tiny_base_shape(num_layers=_TINY_LAYERS))
     bases = {"tiny": _base("tiny", root / "tiny", BASE_NAME)}
     if large_base is not None:
         bases["large"] = _base("large", large_base, "acme/large")

@@ -7,6 +7,8 @@ Tenants are those of `tests.support.server`. The engine answers canned text unle
 """
 
 import contextlib
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -164,9 +166,9 @@ class Fleet:
 
     def stop(self) -> None:
         """End every process, gently; then insist, and say so."""
-        alive = [process for process in self.processes.values() if process.is_alive and process.popen is not None]
+        alive = [process for process in self.processes.values() if process.is_alive]
         for process in alive:
-            process.popen.terminate()
+            os.kill(process.pid, signal.SIGTERM)
         deadline_s, insisted = time.monotonic() + _STOP_S, list[str]()
         for process in alive:
             try:

@@ -14,8 +14,9 @@ from hotset.core.messages import Delta, EngineEvent, Failed
 
 #: Tokens that are asked for.
 NUM_TOKENS = 6
-#: Nothing below this is called a difference: natural log.
-_TOLERANCE_MIN = 0.05
+#: Nothing below this is called a difference: natural log. In bfloat16 a probe beside 24 sequences was off by up to 0.05
+#: from the one beside none, more than the few of the baseline show.
+_TOLERANCE_MIN = 0.25
 #: How many times the spread that was measured still passes.
 _SPREADS = 8.0
 

@@ -40,8 +40,8 @@ def test_events_become_text_tokens_and_margins() -> None:
     ("answer", "flaw"),
     [
         (reading(-0.10, -0.20, -0.30), None),
-        (reading(-0.12, -0.20, -0.27), None),
-        (reading(-0.16, -0.20, -0.30), "base_drifts"),
+        (reading(-0.30, -0.20, -0.10), None),
+        (reading(-0.36, -0.20, -0.30), "base_drifts"),
         (reading(-0.10, -0.20, math.nan), "base_not_finite"),
         (reading(-0.10, -0.20, -math.inf), "base_not_finite"),
         (reading(-0.10, -0.20, -0.30, words="abx"), "base_differs"),
@@ -55,10 +55,10 @@ def test_an_answer_is_compared_with_what_a_fresh_engine_said(answer: Reading | F
 
 
 def test_the_tolerance_is_what_was_measured_eight_times_over() -> None:
-    found = baseline(reading(-0.10, -0.20), reading(-0.12, -0.20), reading(-0.10, -0.21))
-    assert found.tolerance == pytest.approx(0.16)
-    assert found.flaw(reading(-0.25, -0.20)) is None
-    assert found.flaw(reading(-0.27, -0.20)) == "base_drifts"
+    found = baseline(reading(-0.10, -0.20), reading(-0.15, -0.20), reading(-0.10, -0.21))
+    assert found.tolerance == pytest.approx(0.4)
+    assert found.flaw(reading(-0.49, -0.20)) is None
+    assert found.flaw(reading(-0.51, -0.20)) == "base_drifts"
 
 
 def test_where_the_fresh_engine_was_not_sure_another_token_is_no_flaw() -> None:

@@ -14,11 +14,10 @@ from hotset.core.errors import LoadFailedError
 from hotset.core.ids import Digest
 from hotset.engines.fake.adapter_tiers import Weights
 from hotset.engines.fake.answers import mark_of
+from hotset.engines.fake.numbers import holds_nan
 from hotset.engines.promised_files import check_promised, digest_of
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
-#: As safetensors bounds a header.
-_HEADER_BYTES_MAX = 100_000_000
 _MODULES = frozenset(linear.rpartition(".")[2] for linear in LINEARS)
 
 
@@ -49,11 +48,10 @@ def read_unchecked(folder: str) -> Weights:
         weights = (Path(folder) / WEIGHTS).read_bytes()
     except FileNotFoundError as error:
         raise LoadFailedError("<path> doesn't contain tensors") from error
-    if len(weights) < 8 or int.from_bytes(weights[:8], "little") > _HEADER_BYTES_MAX:
-        raise LoadFailedError("Error while deserializing header: header too large")
+    has_nan = holds_nan(weights)
     rank = _checked_rank(config)
     mark = mark_of({CONFIG: digest_of(config), WEIGHTS: digest_of(weights)})
-    return Weights(mark, len(config) + len(weights), rank)
+    return Weights(mark, len(config) + len(weights), rank, has_nan)
 
 
 def _checked_rank(config: bytes) -> int:

@@ -24,6 +24,7 @@ class Weights:
     mark: str
     num_bytes: int
     rank: int = 0
+    has_nan: bool = False
 
 
 #: Where an adapter was, and its bytes.

@@ -26,6 +26,10 @@ class Flaws:
         """Return which of a step's adapters are read again for it."""
         return [key for key in adapters if key in self.loaded_in_place]
 
+    def touch(self, adapter: AdapterKey | None) -> None:
+        """Compute with an adapter's weights."""
+        self.is_poisoned |= adapter in self.nan_adapters
+
     def weights_of(
         self, adapter: AdapterKey | None, others: Sequence[AdapterKey], in_slots: Sequence[AdapterKey]
     ) -> AdapterKey | None:
@@ -36,8 +40,7 @@ class Flaws:
             others: Adapters of rows in the same step.
             in_slots: Adapters in slots, the first slot's first.
         """
-        if adapter in self.nan_adapters:
-            self.is_poisoned = True
+        self.touch(adapter)
         if adapter is None and others and self.base_rows_stray and in_slots:
             return in_slots[-1]
         return adapter

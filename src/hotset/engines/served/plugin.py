@@ -97,9 +97,9 @@ class Scored(msgspec.Struct, frozen=True):
 
 
 class Scores(msgspec.Struct, frozen=True):
-    """For each text, the natural-log probability of each token after its first."""
+    """For each text, the natural-log probability of each token after its first; null for what is no finite number."""
 
-    scores: list[list[float]]
+    scores: list[list[float | None]]
 
 
 class Checksum(msgspec.Struct, frozen=True):

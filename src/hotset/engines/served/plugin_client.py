@@ -1,5 +1,6 @@
 """Asks the plugin inside an engine; see `plugin` for what it answers. Whoever asks bounds the time."""
 
+import math
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -55,7 +56,8 @@ class PluginClient:
         """
         answer = await self._client.ask("POST", plugin.SCORE, plugin.Scored(name, texts))
         _check_loaded(answer)
-        return _told(answer, plugin.Scores).scores
+        scores = _told(answer, plugin.Scores).scores
+        return [[math.nan if score is None else score for score in each] for each in scores]
 
     async def checksum(self, name: EngineName) -> str:
         """Return what stands for the tensors in a version's slot.

@@ -16,8 +16,9 @@ from hotset.engines.fake.server.serving import Serving
 class Fault(msgspec.Struct, frozen=True):
     """What is to go wrong."""
 
-    #: ``crash``: the process is killed in the middle of the next step. ``hang``: no step ends any more, though the
-    #: engine says that it is well. ``nan``: the adapter's weights hold NaN. ``pin``: nothing takes the adapter's slot.
+    #: ``crash``: the process is killed in the middle of the next step. ``hang``: no step and no load ends any more,
+    #: though the engine says that it is well. ``nan``: the adapter's weights hold NaN from now on. ``pin``: nothing
+    #: takes the adapter's slot.
     kind: Literal["crash", "hang", "nan", "pin"]
     adapter: str = ""
 

@@ -3,7 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Literal
 
 HabitsName = Literal["vllm", "sglang"]
@@ -73,11 +73,11 @@ def command_of(options: ServerOptions) -> tuple[str, ...]:
 def parse_options(arguments: Sequence[str]) -> ServerOptions:
     """Return what a command line says; ends the program where it makes no sense."""
     parser = argparse.ArgumentParser(prog=MODULE, description="An engine without a model, behind HTTP.")
-    for field in fields(ServerOptions):
-        if field.default is False:
-            parser.add_argument(_flag(field.name), action="store_true")
+    for name, value in asdict(ServerOptions()).items():
+        if value is False:
+            parser.add_argument(_flag(name), action="store_true")
         else:
-            parser.add_argument(_flag(field.name), type=type(field.default), default=field.default)
+            parser.add_argument(_flag(name), type=type(value), default=value)
     return ServerOptions(**vars(parser.parse_args(arguments)))
 
 

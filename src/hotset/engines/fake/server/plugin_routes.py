@@ -121,8 +121,11 @@ class PluginRoutes:
         key = None if body.name is None else self._serving.registered.get(body.name)
         if body.name is not None and (key is None or self._serving.tiers.weights(key) is None):
             return _NOT_HELD.answer()
-        mark = self._serving.tiers.mark(key)
-        return json_answer(plugin.Scores([self._serving.loop.answerer.scores(mark, text) for text in body.texts]))
+        loop, mark = self._serving.loop, self._serving.tiers.mark(key)
+        loop.flaws.touch(key)
+        scores = [loop.answerer.scores(mark, text) for text in body.texts]
+        told = [[None if loop.flaws.is_poisoned else score for score in each] for each in scores]
+        return json_answer(plugin.Scores(told))
 
     async def _checksum(self, request: Request) -> Response:
         body = await read_body(request, plugin.Named)

@@ -60,6 +60,8 @@ class Serving:
             else:
                 key = in_place
                 self.tiers.replace(key, folder, weights)
+            if weights.has_nan:
+                self.loop.flaws.nan_adapters.add(key)
             self.registered[name] = key
             self.names[key] = name
         return key

@@ -44,7 +44,6 @@ class Stepper:
             if not self._loop.has_work():
                 self._has_work.clear()
                 await self._has_work.wait()
-            await self.goes_on.wait()
             await self._step()
 
     def generate(self, request: Generate, adapter: AdapterKey | None) -> EventStream:
@@ -77,7 +76,8 @@ class Stepper:
         return True
 
     async def take(self, seconds: float) -> None:
-        """Let so many seconds of the profile pass; the caller has the turn."""
+        """Let so many seconds of the profile pass, or all of time where it is to hang; the caller has the turn."""
+        await self.goes_on.wait()
         await asyncio.sleep(seconds / self._speed)
 
     def die(self, cause: str) -> None:

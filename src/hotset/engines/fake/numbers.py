@@ -30,7 +30,7 @@ _KINDS = {
 
 class _Tensor(msgspec.Struct):
     dtype: str
-    data_offsets: tuple[int, int]
+    offsets: tuple[int, int] = msgspec.field(name="data_offsets")
 
 
 def holds_nan(content: bytes) -> bool:
@@ -49,7 +49,7 @@ def holds_nan(content: bytes) -> bool:
     except msgspec.DecodeError as error:
         raise LoadFailedError("Error while deserializing header: invalid JSON in header") from error
     values = memoryview(content)[begin:]
-    return any(_has_nan(values[slice(*tensor.data_offsets)], tensor.dtype) for tensor in tensors)
+    return any(_has_nan(values[slice(*tensor.offsets)], tensor.dtype) for tensor in tensors)
 
 
 def _has_nan(values: memoryview, dtype: str) -> bool:

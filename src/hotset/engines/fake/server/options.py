@@ -73,7 +73,8 @@ def command_of(options: ServerOptions) -> tuple[str, ...]:
 def parse_options(arguments: Sequence[str]) -> ServerOptions:
     """Return what a command line says; ends the program where it makes no sense."""
     parser = argparse.ArgumentParser(prog=MODULE, description="An engine without a model, behind HTTP.")
-    for name, value in asdict(ServerOptions()).items():
+    defaults: dict[str, str | float] = asdict(ServerOptions())
+    for name, value in defaults.items():
         if value is False:
             parser.add_argument(_flag(name), action="store_true")
         else:

@@ -162,11 +162,14 @@ class _Sharing:
         """Bring every tenant's first adapter in, then return the tokens a second of a full engine."""
         for tenant, routes in self._routes.items():
             await asker.ask(tenant, routes[0], self._prompt(asker, 8), new_tokens=1)
-        began_s = self._clock.monotonic_s()
         some = list(self._routes.items())[: self._settings.sequences_max]
-        asked = [asker.ask(tenant, routes[0], self._prompt(asker, 8), new_tokens=64) for tenant, routes in some]
-        answers = await asyncio.gather(*asked)
-        return sum(answer.num_tokens for answer in answers) / (self._clock.monotonic_s() - began_s)
+        tokens_per_s = 0.0
+        for new_tokens in (8, 64):  # what an engine does for the first time takes longer
+            began_s = self._clock.monotonic_s()
+            asked = [asker.ask(t, routes[0], self._prompt(asker, 8), new_tokens=new_tokens) for t, routes in some]
+            num_tokens = sum(answer.num_tokens for answer in await asyncio.gather(*asked))
+            tokens_per_s = num_tokens / (self._clock.monotonic_s() - began_s)
+        return tokens_per_s
 
     async def _serve(self, asker: Asker, arrivals: Sequence[Arrival]) -> list[Served]:
         """Ask as the arrivals say until the last one has come; return what each got by then."""

@@ -31,8 +31,8 @@ SHARING_COLUMNS = (
     Column(key="loads", heading="of that for loads", unit="weighted tokens"),
     Column(key="nearest", heading="nearest to its bound", unit="% of it", digits=1),
     Column(key="rate", heading="all tenants", unit="weighted tokens/s"),
-    Column(key="loaded", heading="waited for a load", unit="% of begun", digits=1),
-    Column(key="load_p95", heading="for how long, p95", unit="s", digits=2),
+    Column(key="slotless", heading="waited for a slot", unit="% of begun", digits=1),
+    Column(key="slot_p95", heading="for how long, p95", unit="s", digits=2),
     Column(key="p50", heading="quiet tenants' first token p50", unit="s", digits=1),
     Column(key="p95", heading="quiet tenants' first token p95", unit="s", digits=1),
     Column(key="answered", heading="quiet tenants' requests", unit="% begun", digits=1),
@@ -96,8 +96,8 @@ def measure(served: Sequence[Served], sequences_max: int, loud: TenantId) -> dic
     quiet = [each for each in served if each.tenant != loud]
     # One that has not begun by the end has waited at least until then.
     waits_s = [end_s - each.asked_at_s if (wait_s := each.first_token_s) is None else wait_s for each in quiet]
-    loads_s = [each.hot_at_s - each.asked_at_s for each in served if each.hot_at_s is not None]
-    waited_s = [wait_s for wait_s in loads_s if wait_s > _LOAD_MIN_S]
+    slots_s = [each.hot_at_s - each.asked_at_s for each in served if each.hot_at_s is not None]
+    waited_s = [wait_s for wait_s in slots_s if wait_s > _LOAD_MIN_S]
     tenants = courses(served, end_s)
     rate = sum(amount for tenant in tenants for _, amount in tenant.services) / (end_s - began_s)
     inputs, outputs = [each.input_tokens for each in served], [each.output_tokens for each in served]
@@ -110,8 +110,8 @@ def measure(served: Sequence[Served], sequences_max: int, loud: TenantId) -> dic
         "loads": widest.allowed - queue_bound,
         "nearest": 100 * max(each.share for each in found),
         "rate": rate,
-        "loaded": 100 * len(waited_s) / max(1, len(loads_s)),
-        "load_p95": percentile(waited_s, 95) if waited_s else 0.0,
+        "slotless": 100 * len(waited_s) / max(1, len(slots_s)),
+        "slot_p95": percentile(waited_s, 95) if waited_s else 0.0,
         "p50": percentile(waits_s, 50),
         "p95": percentile(waits_s, 95),
         "answered": _begun(quiet),
@@ -133,6 +133,7 @@ def sharing_notes(trace: Trace) -> tuple[str, ...]:
         f"weighted tokens: a prompt's count {INPUT_WEIGHT:g}, generated ones {OUTPUT_WEIGHT:g}",
         "bound: theorem 4.4 of arXiv 2401.00588, and what the worker does in the time that the two's loads took",
         "nearest: of all pairs the gap that is the largest share of its own bound",
+        "waited for a slot: for the load, and before it for what its own tenant's other adapter had to serve",
         f"quiet tenants: all but {trace.loud}",
     )
 

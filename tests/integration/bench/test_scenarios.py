@@ -52,8 +52,8 @@ def test_tenants_who_all_want_more_than_there_is_are_served_alike_in_virtual_tim
     assert fair.median <= bound.median
     assert fair.median < first_come.median
     assert fair.rounds == 2
-    assert section.rows[0].figures["loaded"] == Spread(median=0.0, low=0.0, high=0.0, rounds=2)
-    waited = loading.rows[0].figures["loaded"]
+    assert section.rows[0].figures["slotless"] == Spread(median=0.0, low=0.0, high=0.0, rounds=2)
+    waited = loading.rows[0].figures["slotless"]
     assert waited is not None
     assert waited.median > 0.0
 

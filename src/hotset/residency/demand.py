@@ -5,7 +5,7 @@ many seconds after the first of all is needed in as many, and one with nothing w
 before all that waits has had its turn.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import exp, log
 from typing import NamedTuple
 
@@ -73,10 +73,6 @@ class Demand:
     def log_seconds(self, name: EngineName, now_s: float) -> float:
         """Return the expected natural logarithm of the seconds until a version is needed; inf if never asked."""
         return self.log_seconds_of((name,), now_s)[0]
-
-    def reader(self) -> Callable[[EngineName, float], float]:
-        """Return what is `log_seconds` for one version after another, as long as nothing changes."""
-        return self.log_seconds
 
     def log_seconds_of(self, names: Sequence[EngineName], now_s: float) -> list[float]:
         """Return the same of several versions; the guesses themselves where nothing waits."""

@@ -75,9 +75,9 @@ class StoreEvictions:
         self, account: TenantId | None, kept: Collection[EngineName | None], now_s: float
     ) -> EngineName | None:
         """Return which of a tenant's files goes first; None where slots hold all of them."""
-        free = islice((name for name in self._state.warm.of(account) if name not in kept), _COMPARED_MAX)
-        log_seconds = self._demand.reader()
-        return max(free, key=lambda name: log_seconds(name, now_s), default=None)
+        free = list(islice((name for name in self._state.warm.of(account) if name not in kept), _COMPARED_MAX))
+        logs = self._demand.log_seconds_of(free, now_s)
+        return free[logs.index(max(logs))] if free else None
 
     def _evict(self, name: EngineName, by: TenantId) -> Discard:
         warm = self._state.warm

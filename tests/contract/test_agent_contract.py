@@ -20,7 +20,7 @@ from hotset.core.errors import (
 )
 from hotset.core.ids import EngineName, KeyId, RequestId, Route, engine_name
 from hotset.core.messages import Delta, Failed, Finished, Generate, Message, Sampling, Started
-from hotset.core.ports import Agent, Ticket, Work
+from hotset.core.ports import Agent, Ticket, Waiting, Work
 from tests.support.agent_world import TENANT, AgentWorld, finish, forged, text_of
 from tests.support.remote_world import RemoteWorld
 
@@ -214,6 +214,44 @@ def test_a_cold_request_is_told_when_to_come_back(kind: str, tmp_path: Path) -> 
         await found.nothing_left()
 
     run(kind, tmp_path, scenario, num_slots=2, load_timeout_s=0.2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_first_word_on_work_that_waits_is_that_it_does_and_for_how_long(kind: str, tmp_path: Path) -> None:
+    async def scenario(found: Place) -> None:
+        told: list[Waiting] = []
+
+        async def ask(name: str, budget_ms: int | None = None) -> Ticket:
+            return await found.agent.submit(found.work(found.world.route(name), budget_ms=budget_ms), told.append)
+
+        await finish(await ask("a"))
+        assert told == [Waiting("loading", None)], "nothing was seen yet to tell by"
+        await finish(await ask("a"))
+        assert len(told) == 1, "what is dispatched as it comes does not wait"
+        began_s = asyncio.get_running_loop().time()
+        await finish(await ask("b"))
+        taken_s = asyncio.get_running_loop().time() - began_s
+        assert told[1].lane == "loading"
+        assert told[1].expected_s is not None
+        assert 0 < told[1].expected_s < taken_s + 1.0
+        running = await found.submit("a", max_tokens=200_000)
+        behind = asyncio.create_task(ask("a"))
+        async with asyncio.timeout(20):
+            while len(told) < 3:
+                await asyncio.sleep(0.01)
+        assert told[2].lane == "hot"
+        assert told[2].expected_s is not None
+        assert not behind.done(), "it waits for the one place there is"
+        await running.abort()
+        await finish(await behind)
+        with pytest.raises(AdapterColdError):
+            await ask("c", budget_ms=1)
+        assert len(told) == 3, "what is refused as it comes does not wait either"
+        await found.nothing_left()
+        errors = found.world.metrics.text().decode()
+        assert "hotset_first_token_prediction_error_seconds_count" in errors
+
+    run(kind, tmp_path, scenario, engine_sequences_max=1)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -102,7 +102,9 @@ async def far(
     root: Path, inst: Installation, *, me: Peer = W1, files: dict[str, TlsFiles] | None = None
 ) -> AsyncIterator[Far]:
     versions, clock, fetched = AgentWorld(root / "near"), FakeClock(), list[tuple[str, int]]()
-    holders = Holders(inst.control.fleet, inst.control.commits, inst.clock, on_conflict=lambda _: None)
+    holders = Holders(
+        inst.control.fleet, inst.control.commits, inst.control.usage, inst.clock, on_conflict=lambda _: None
+    )
     grants = BlobGrants(versions.blobs, clock)
     door = HolderDoor(holders, CONTROL, grants)
     wanted = UnixAddress(root / "run" / "c.sock") if files is None else parse_address("tls://127.0.0.1:0", "test")

@@ -320,3 +320,40 @@ def test_lines_of_an_older_log_are_still_read(tmp_path: Path) -> None:
             assert [entry.budget_ms for entry in world.entries()] == [None, None]
 
     uvloop.run(story())
+
+
+def test_what_the_agent_expects_is_shown_beside_what_came(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with PlaneWorld(tmp_path).served() as world:
+            answer = await ask(world.port, chat_request("wait=1500 load", headers={OWN: "4000"}))
+            assert answer.status == 200
+            stages = dict(part.split(";dur=") for part in answer.headers["server-timing"].split(", "))
+            assert 1500 <= float(stages["expected"]) < 2500
+            entry = world.entries()[0]
+            assert entry.expected_s is not None
+            assert 1.5 <= entry.expected_s < 2.5
+            assert entry.lane == "loading"
+            plain = await ask(world.port, chat_request("hi"))
+            assert "expected" not in plain.headers["server-timing"]
+            assert world.entries()[0].expected_s is None
+
+    uvloop.run(story())
+
+
+def test_a_wait_that_will_miss_its_budget_ends_at_once_by_the_agents_own_estimate(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with PlaneWorld(tmp_path).served() as world:
+            began_s = time.monotonic()
+            answer = await ask(world.port, chat_request("wait=60000 hold", headers={OWN: "30000"}))
+            assert time.monotonic() - began_s < 10, "it does not wait for the budget's end"
+            assert (answer.status, answer.code) == (429, "adapter_cold")
+            assert answer.json()["retry_after_ms"] == 60_000
+            assert answer.headers["x-should-retry"] == "false"
+            assert world.agent.num_held == 0
+            entry = world.entries()[0]
+            assert (entry.outcome, entry.retry_after_ms) == ("refused", 60_000)
+            check_nothing_left(world.agent)
+            waits = await ask(world.port, chat_request("wait=60000 load"))
+            assert waits.status == 200, "without a budget nobody is refused for time"
+
+    uvloop.run(story())

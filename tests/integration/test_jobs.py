@@ -136,6 +136,17 @@ def test_without_the_preference_a_cold_adapter_is_a_refusal(tmp_path: Path) -> N
     play(tmp_path, story)
 
 
+def test_a_wait_that_will_miss_its_budget_becomes_a_job_at_once(tmp_path: Path) -> None:
+    async def story(world: PlaneWorld) -> None:
+        headers = {"Prefer": "respond-async, wait=20"}
+        async with asyncio.timeout(10):
+            answer = await ask(world.port, chat_request("wait=60000 hold", headers=headers))
+        assert answer.status == 202
+        assert answer.headers["location"].startswith("/v1/jobs/")
+
+    play(tmp_path, story)
+
+
 def test_waiting_for_an_adapter_is_no_failure(tmp_path: Path) -> None:
     async def story(world: PlaneWorld) -> None:
         job = await deferred(world, "full=50")

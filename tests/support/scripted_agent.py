@@ -6,10 +6,10 @@ text that names the route it came by:
 
 ``pieces=5`` five deltas; ``text=abc`` each of them this text; ``stall`` nothing after the first delta until
 aborted; ``silent`` nothing at all; ``fail=engine_failed`` fails before the first delta; ``failmid=CODE`` after
-it; ``hold`` waits in `submit` until `release` or cancellation; ``load`` comes by the loading lane; ``burst`` all
-deltas at once; ``full`` is refused with slots_full, to return after ``full=MS``; ``cold`` is refused with adapter_cold
-(after ``hold``, where both stand); ``stale=N`` is refused with stale_route below epoch N; ``die`` ends without a last
-event; ``bug`` raises.
+it; ``wait=MS`` says that it waits, so long; ``hold`` waits in `submit` until `release` or cancellation; ``load``
+comes by the loading lane; ``burst`` all deltas at once; ``full`` is refused with slots_full, to return after
+``full=MS``; ``cold`` is refused with adapter_cold (after ``hold``, where both stand); ``stale=N`` is refused with
+stale_route below epoch N; ``die`` ends without a last event; ``bug`` raises.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from hotset.core.errors import (
 )
 from hotset.core.ids import RequestId
 from hotset.core.messages import Delta, EngineEvent, Failed, Finished, Started, TokenLogprob
-from hotset.core.ports import Lane, Work
+from hotset.core.ports import Lane, OnWaiting, Waiting, Work
 
 PROMPT_TOKENS = 7
 COLD_RETRY_AFTER_MS = 2500
@@ -114,7 +114,7 @@ class ScriptedAgent:
     release: asyncio.Event = field(default_factory=asyncio.Event)
     seen: Counter[str] = field(default_factory=Counter)
 
-    async def submit(self, work: Work) -> ScriptedTicket:
+    async def submit(self, work: Work, on_waiting: OnWaiting | None = None) -> ScriptedTicket:
         """Accept the work, or refuse it as its script says."""
         self.works.append(work)
         self.seen[str(work.route.adapter or "base")] += 1
@@ -129,6 +129,8 @@ class ScriptedAgent:
             raise SlotsFullError(retry_after_ms=int(script.values["full"]))
         if "badload" in script.words:
             raise LoadFailedError("/secret/path hs-0123456789abcdef0123456789abcdef has wrong bytes")
+        if "wait" in script.values and on_waiting is not None:
+            on_waiting(Waiting("loading", int(script.values["wait"]) / 1000))
         if "hold" in script.words:
             self.num_held += 1
             try:

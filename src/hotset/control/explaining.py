@@ -116,5 +116,10 @@ def _waits(entry: RequestEntry | None) -> WaitsAnswer:
         prompt_s = max(0.0, entry.first_token_s - (entry.queue_s or 0.0) - (entry.load_s or 0.0))
         answer_s = max(0.0, entry.total_s - entry.first_token_s)
     return WaitsAnswer(
-        queue_s=entry.queue_s, load_s=entry.load_s, prompt_s=prompt_s, answer_s=answer_s, total_s=entry.total_s
+        expected_s=entry.expected_s,
+        queue_s=entry.queue_s,
+        load_s=entry.load_s,
+        prompt_s=prompt_s,
+        answer_s=answer_s,
+        total_s=entry.total_s,
     )

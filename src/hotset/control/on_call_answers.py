@@ -16,6 +16,8 @@ class UnreachedAnswer(Answer):
 class WaitsAnswer(Answer):
     """Where a request's time went, stage by stage, in seconds; null where it did not come so far."""
 
+    #: To the first token, as the worker expected when the request began to wait.
+    expected_s: float | None = None
     queue_s: float | None
     load_s: float | None
     #: From dispatch to the first token, and from there to the end.

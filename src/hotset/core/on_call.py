@@ -82,6 +82,9 @@ class RequestEntry(msgspec.Struct, frozen=True, kw_only=True):
     job: str = ""
     #: The worker that accepted it; empty where none did, and where one process is all.
     worker: str = ""
+    #: Seconds from the whole body to the first token, as the worker expected when the request began to wait; null where
+    #: it did not wait, or nothing was known to tell by.
+    expected_s: float | None = None
 
 
 class RequestAtWorker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

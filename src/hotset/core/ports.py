@@ -1,6 +1,6 @@
 """The ports between rooms that may not import each other: gateway to agent, control to snapshot holders."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -52,13 +52,30 @@ class Ticket(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The agent's first word on work that is not dispatched at once: it waits, and for how long that should be."""
+
+    lane: Lane
+    #: Seconds from the work's arrival at the agent to its first token; None where nothing was seen yet to tell by.
+    expected_s: float | None
+
+
+OnWaiting = Callable[[Waiting], None]
+
+
 class Agent(Protocol):
     """The process beside one engine that alone talks to it, as a gateway sees it."""
 
-    async def submit(self, work: Work) -> Ticket:
+    async def submit(self, work: Work, on_waiting: OnWaiting | None = None) -> Ticket:
         """Accept the work once its version is in a slot, or refuse it.
 
         A caller whose client leaves cancels the call; then nothing is held and no lease is left.
+
+        Args:
+            work: What to do.
+            on_waiting: Hears at once of work that waits, on the event loop, before the call returns; not of work that
+                is dispatched or refused as it comes.
 
         Raises:
             SlotsFullError: every slot that the tenant may take holds a version with a running lease.

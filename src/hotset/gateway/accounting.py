@@ -49,6 +49,8 @@ class Account:
     load_s: float = 0.0
     #: Who accepted it; empty until one did, and where one process is all.
     worker: str = ""
+    #: Seconds from the whole body to the first token, as the agent expected when the request began to wait.
+    expected_s: float | None = None
     prompt_tokens: int = 0
     completion_tokens: int = 0
     #: The job that the request was accepted as, or a try of which it is; empty where there is none.
@@ -67,12 +69,13 @@ class Account:
         """Return the ``Server-Timing`` header's value, in milliseconds."""
         accepted_at_s = now_s if self.accepted_at_s is None else self.accepted_at_s
         authenticated_at_s = self.began_at_s if self.authenticated_at_s is None else self.authenticated_at_s
-        return b"auth;dur=%.3f, queue;dur=%.3f, load;dur=%.3f, engine;dur=%.3f" % (
+        stages = b"auth;dur=%.3f, queue;dur=%.3f, load;dur=%.3f, engine;dur=%.3f" % (
             (authenticated_at_s - self.began_at_s) * 1e3,
             (self.queue_s or 0.0) * 1e3,
             self.load_s * 1e3,
             (now_s - accepted_at_s) * 1e3,
         )
+        return stages if self.expected_s is None else b"%s, expected;dur=%.3f" % (stages, self.expected_s * 1e3)
 
 
 def outcome_of(error: HotsetError | None, account: Account) -> Outcome:
@@ -136,6 +139,7 @@ def settle(plane: Plane, account: Account, outcome: Outcome, code: str | None) -
             retry_after_ms=account.retry_after_ms,
             job=account.job,
             worker=account.worker,
+            expected_s=account.expected_s,
         )
     )
 

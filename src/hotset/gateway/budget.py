@@ -3,15 +3,18 @@
 It comes from ``Hotset-First-Token-Budget-Ms``, else, where nothing is streamed, from ``Prefer: wait=SECONDS``, else it
 is the default of the key, the alias, the tenant or the plane. The header is a demand, so one that can't be read is an
 error; a preference is a wish, so one that can't be read or is out of range is passed over. The budget runs from the
-whole body; what is to happen to a request that can't meet it is the agent's to decide.
+whole body; the agent refuses what can't meet it by the estimate of its own, and so does the gateway by the same
+estimate where the way to the agent took what was left.
 
 Source: RFC 7240 sections 2 (the first instance of a preference counts), 3, 4.1 and 4.3.
 """
 
+import math
 import re
 from dataclasses import dataclass
 
-from hotset.core.errors import InvalidRequestError
+from hotset.core.errors import AdapterColdError, AdmissionError, InvalidRequestError, TooManyRequestsError
+from hotset.core.ports import Waiting
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.core.terms import BUDGET_MS_MAX, DEFAULT_TERMS
 from hotset.gateway.authenticate import Caller
@@ -26,6 +29,8 @@ _PREFERENCE = re.compile(rb'(?:[^",]+|"(?:[^"\\]+|\\.)*"?)+', re.DOTALL)
 _NO_VALUE = (b"", b'""')
 _BLANKS = b" \t"
 _DIGITS_MAX = 15
+#: What a message may take without being counted: the agent's word is then as good as ours.
+_ON_THE_WAY_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,23 @@ def default_budget_ms(snapshot: RoutingSnapshot, caller: Caller, bound: Resolved
         if default_ms is not None:
             return default_ms
     return settings.first_token_budget_ms
+
+
+def refusal_of(waiting: Waiting, left_s: float) -> AdmissionError | None:
+    """Return what a request that begins to wait is refused with at once; None where it may well meet its budget.
+
+    The agent held the same expectation against what it took for the budget left; the way there and back is added here.
+
+    Args:
+        waiting: What the agent says.
+        left_s: What is left of the budget now, in seconds; infinite where there is none.
+    """
+    expected_s = waiting.expected_s
+    if expected_s is None or expected_s <= left_s + _ON_THE_WAY_S:
+        return None
+    if waiting.lane == "hot":
+        return TooManyRequestsError(retry_after_ms=math.ceil((expected_s - left_s) * 1000))
+    return AdapterColdError(retry_after_ms=math.ceil(expected_s * 1000))
 
 
 def _demanded_ms(value: bytes) -> int:

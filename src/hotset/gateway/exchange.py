@@ -7,6 +7,8 @@ end it with an error of the tree; the client's departure, the time limit and a w
 
 import asyncio
 import logging
+import math
+from functools import partial
 
 from hotset.admission.outcomes import Outcome
 from hotset.core.errors import (
@@ -19,11 +21,11 @@ from hotset.core.errors import (
     StaleRouteError,
     TooManyJobsError,
 )
-from hotset.core.ports import Ticket
+from hotset.core.ports import Ticket, Waiting
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.gateway.accounting import Account, outcome_of, settle
 from hotset.gateway.authenticate import Caller, Headers, authenticate
-from hotset.gateway.budget import default_budget_ms, first_token_budget
+from hotset.gateway.budget import default_budget_ms, first_token_budget, refusal_of
 from hotset.gateway.endpoints import Endpoint
 from hotset.gateway.jobs.door import Door, door_of
 from hotset.gateway.outlet import Outlet, Send
@@ -192,14 +194,26 @@ class Exchange:
         left_ms = account.budget.left_ms(account.body_at_s, plane.clock.monotonic_s())
         budget_ms = left_ms if self._door is None else self._door.budget_ms(left_ms)
         running.is_queued = True
+        until_s = math.inf if budget_ms is None else plane.clock.monotonic_s() + budget_ms / 1000
+        hear = partial(self._hear_waiting, until_s)
         try:
-            return await submit(plane, account, caller, asked, bound, budget_ms=budget_ms, epoch=epoch)
+            return await submit(plane, account, caller, asked, bound, budget_ms=budget_ms, epoch=epoch, on_waiting=hear)
         except AdmissionError as error:
             if left_ms is None or not self._outlet.has_begun:
                 raise
             raise FirstTokenBudgetExceededError(retry_after_ms=error.retry_after_ms) from error
         finally:
             running.is_queued = False
+
+    def _hear_waiting(self, until_s: float, waiting: Waiting) -> None:
+        """Take the agent's first word on a request that waits, and decide at once what it means for the budget."""
+        account, now_s = self._account, self._plane.clock.monotonic_s()
+        assert account.body_at_s is not None
+        account.lane = waiting.lane
+        if waiting.expected_s is not None:
+            account.expected_s = now_s - account.body_at_s + waiting.expected_s
+        if (refusal := refusal_of(waiting, until_s - now_s)) is not None:
+            self._watch.interrupt(refusal)
 
     def _watch_budget(self) -> None:
         """The agent kept what it could foresee within the budget; what the engine then does is seen here."""

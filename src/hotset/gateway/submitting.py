@@ -4,7 +4,7 @@ from hotset.admission.prompt_length import estimated_tokens
 from hotset.core.errors import EngineUnavailableError
 from hotset.core.ids import engine_name
 from hotset.core.messages import Generate
-from hotset.core.ports import Ticket, Work
+from hotset.core.ports import OnWaiting, Ticket, Work
 from hotset.gateway.accounting import Account
 from hotset.gateway.authenticate import Caller
 from hotset.gateway.parse import Asked
@@ -21,6 +21,7 @@ async def submit(
     *,
     budget_ms: int | None,
     epoch: int,
+    on_waiting: OnWaiting | None = None,
 ) -> Ticket:
     """Return the accepted request's ticket; see `core.ports.Agent.submit` for what else it may raise.
 
@@ -32,6 +33,7 @@ async def submit(
         bound: The route, for the request's whole life.
         budget_ms: What is left of the first-token budget; None sets none.
         epoch: Of the snapshot in which the route was resolved.
+        on_waiting: Hears, before anything else, that the request waits.
 
     Raises:
         TokenRateExceededError: the tenant or the key used its tokens up.
@@ -52,4 +54,5 @@ async def submit(
     )
     if account.meter.is_bound:
         account.meter.expect(estimated_tokens(generate), plane.clock.monotonic_s())
-    return await agent.submit(Work(request_id, tenant, caller.key.key, bound.route, generate, budget_ms, epoch))
+    work = Work(request_id, tenant, caller.key.key, bound.route, generate, budget_ms, epoch)
+    return await agent.submit(work, on_waiting)

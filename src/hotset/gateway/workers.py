@@ -14,7 +14,7 @@ from hotset.core.clock import Clock
 from hotset.core.errors import EngineUnavailableError, HotsetError, ShuttingDownError
 from hotset.core.fleet import WorkerEntry
 from hotset.core.ids import Digest, WorkerId
-from hotset.core.ports import Ticket, Work
+from hotset.core.ports import OnWaiting, Ticket, Work
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.links.address import TlsFiles
 from hotset.links.peers import Peer
@@ -115,14 +115,14 @@ class WorkersOfBase:
         self._base = base
         self._clock = clock
 
-    async def submit(self, work: Work) -> Ticket:
+    async def submit(self, work: Work, on_waiting: OnWaiting | None = None) -> Ticket:
         """Offer the work to the best worker, and where that can't be reached to the next best ones."""
         refused: HotsetError = EngineUnavailableError("No worker takes this request now.")
         began_s = self._clock.monotonic_s()
         passed_over: set[WorkerId] = set()
         while len(passed_over) < _NUM_OFFERS_MAX and (agent := self._workers.best(work, passed_over)) is not None:
             try:
-                return await agent.submit(self._left(work, began_s))
+                return await agent.submit(self._left(work, began_s), on_waiting)
             except (EngineUnavailableError, ShuttingDownError) as error:
                 _log.info("passed over worker %s: %s", agent.entry.facts.worker, error.message)
                 passed_over.add(agent.entry.facts.worker)

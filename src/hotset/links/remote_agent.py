@@ -16,7 +16,7 @@ from hotset.core.errors import EngineFailedError, EngineUnavailableError, Hotset
 from hotset.core.fleet import Heartbeat, WorkerEntry
 from hotset.core.ids import RequestId
 from hotset.core.messages import EngineEvent, Failed, Finished
-from hotset.core.ports import Lane, Work
+from hotset.core.ports import Lane, OnWaiting, Waiting, Work
 from hotset.links.address import TlsFiles, parse_address
 from hotset.links.dialling import keep_linked
 from hotset.links.link import Link
@@ -36,6 +36,7 @@ from hotset.links.worker_messages import (
     Submit,
     Taken,
     Unwelcome,
+    Waits,
     Welcome,
 )
 
@@ -46,8 +47,11 @@ _LAST = (Finished, Failed)
 class RemoteTicket:
     """One request at the agent: implements `core.ports.Ticket`. Filled by the link, read by one reader."""
 
-    def __init__(self, agent: "RemoteAgent", stream: int, request: RequestId) -> None:
+    def __init__(
+        self, agent: "RemoteAgent", stream: int, request: RequestId, on_waiting: OnWaiting | None = None
+    ) -> None:
         self._agent = agent
+        self._on_waiting = on_waiting
         self._stream = stream
         self._request = request
         self._ready: deque[list[EngineEvent]] = deque()
@@ -87,11 +91,15 @@ class RemoteTicket:
 
     # --- what the link brings --------------------------------------------------------------------------
 
-    def hear(self, message: Accepted | Refused | Batch | Aborted) -> bool:
+    def hear(self, message: Waits | Accepted | Refused | Batch | Aborted) -> bool:
         """Take what the agent says of the request; return whether it will say no more."""
         match message:
             case Batch(_, events):
                 return self.aborted is None and self._push(events)
+            case Waits(_, lane, expected_ms):
+                if self._on_waiting is not None and not self.answer.done():
+                    self._on_waiting(Waiting(lane, None if expected_ms is None else expected_ms / 1000))
+                return False
             case Accepted(_, lane, load_seconds):
                 self.lane, self.load_seconds = lane, load_seconds
                 if not self.answer.done():
@@ -164,13 +172,13 @@ class RemoteAgent:
 
     # --- the Agent port --------------------------------------------------------------------------------
 
-    async def submit(self, work: Work) -> RemoteTicket:
+    async def submit(self, work: Work, on_waiting: OnWaiting | None = None) -> RemoteTicket:
         """Hand the work to the agent; see `core.ports.Agent`."""
         if not self._is_welcome or self._link is None:
             raise EngineUnavailableError("The worker is not linked.")
         stream = self._next_stream
         self._next_stream += 1
-        ticket = RemoteTicket(self, stream, work.request_id)
+        ticket = RemoteTicket(self, stream, work.request_id, on_waiting)
         try:
             self._link.send(Submit(stream, work))
         except ValueError as error:

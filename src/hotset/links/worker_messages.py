@@ -1,11 +1,10 @@
 """The worker plane: what a gateway and an agent say to each other over one link.
 
 The gateway begins with `Greeting`, the agent answers `Welcome`, or `Unwelcome` and closes. Then many requests share the
-link, each under a stream number that the gateway gives: `Submit`; `Accepted` or `Refused`; `Batch` after `Batch` until
-one ends with the engine's last event. `Abort` ends one earlier and is confirmed by `Aborted`. The agent has at most
-`WINDOW` batches of a stream under way: it goes on as `Taken` says how many were read. Budgets are milliseconds that
-are left. A `Beat` comes every second
-and on change.
+link, each under a stream number that the gateway gives: `Submit`; `Waits` where it is not dispatched at once;
+`Accepted` or `Refused`; `Batch` after `Batch` until one ends with the engine's last event. `Abort` ends one earlier and
+is confirmed by `Aborted`. The agent has at most `WINDOW` batches of a stream under way: it goes on as `Taken` says how
+many were read. Budgets are milliseconds that are left. A `Beat` comes every second and on change.
 """
 
 import msgspec
@@ -17,7 +16,7 @@ from hotset.core.ports import Lane, Work
 from hotset.links.peers import Peer
 
 #: Of another number, a peer speaks another language.
-PROTOCOL = 1
+PROTOCOL = 2
 #: Batches of one stream that may be sent and not yet read.
 WINDOW = 32
 
@@ -66,6 +65,14 @@ class Unwelcome(msgspec.Struct, frozen=True, array_like=True, tag="unwelcome"):
     reason: str
 
 
+class Waits(msgspec.Struct, frozen=True, array_like=True, tag="waits"):
+    """The request waits, from its arrival on; see `core.ports.Waiting`."""
+
+    stream: int
+    lane: Lane
+    expected_ms: int | None
+
+
 class Accepted(msgspec.Struct, frozen=True, array_like=True, tag="accepted"):
     """The request is dispatched: its events follow."""
 
@@ -106,4 +113,4 @@ class Beat(msgspec.Struct, frozen=True, array_like=True, tag="beat"):
 
 
 ToWorker = Greeting | Submit | Taken | Abort
-FromWorker = Welcome | Unwelcome | Accepted | Refused | Batch | Aborted | Beat
+FromWorker = Welcome | Unwelcome | Waits | Accepted | Refused | Batch | Aborted | Beat

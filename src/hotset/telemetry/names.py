@@ -54,8 +54,8 @@ PER_TOKEN = MetricName(
 PREDICTION_ERROR = MetricName(
     "hotset_first_token_prediction_error_seconds",
     "histogram",
-    "How far the worker's prediction of a first token was from it, for requests that were not hot or had a budget: "
-    "late (it came later than predicted) or early.",
+    "How far the worker's prediction of a first token was from it, for requests that waited or had a budget: late (it "
+    "came later than predicted) or early. What waits is told the same prediction.",
     ("direction",),
     _WAITS_S,
 )

@@ -23,7 +23,7 @@ from hotset.core.fleet import Heartbeat, Suspicion
 from hotset.core.ids import EngineName, RequestId, WorkerId, engine_name
 from hotset.core.messages import EngineFacts, Inventory
 from hotset.core.on_call import RequestAtWorker
-from hotset.core.ports import Ticket, Work
+from hotset.core.ports import OnWaiting, Ticket, Work
 from hotset.core.residency_report import WorkerReport
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.core.versions import VersionRecord
@@ -110,7 +110,7 @@ class LocalAgent:
 
     # --- the Agent port --------------------------------------------------------------------------------
 
-    async def submit(self, work: Work) -> Ticket:
+    async def submit(self, work: Work, on_waiting: OnWaiting | None = None) -> Ticket:
         """Accept the work once its version is in a slot, or refuse it; see `core.ports.Agent`."""
         if self._stopping:
             raise ShuttingDownError
@@ -125,7 +125,7 @@ class LocalAgent:
             if self._life is not life:
                 raise EngineUnavailableError
         try:
-            return await life.submit(work, name)
+            return await life.submit(work, name, on_waiting)
         except HotsetError as error:
             self._recollection.refused(work.request_id, error.code)
             raise

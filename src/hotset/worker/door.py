@@ -7,6 +7,7 @@ has at most `WINDOW` batches under way, and what its gateway does not take stays
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Callable
 
 import msgspec
@@ -15,7 +16,7 @@ from hotset.core.errors import EngineUnavailableError, HotsetError, InvalidReque
 from hotset.core.fleet import Heartbeat
 from hotset.core.ids import Digest, RequestId, WorkerId, engine_name
 from hotset.core.messages import Failed, Finished
-from hotset.core.ports import Agent, Ticket, Work
+from hotset.core.ports import Agent, Ticket, Waiting, Work
 from hotset.links.address import Address, TlsFiles, listen, listening_address
 from hotset.links.link import Link
 from hotset.links.peers import Peer, check_peer
@@ -33,6 +34,7 @@ from hotset.links.worker_messages import (
     Taken,
     ToWorker,
     Unwelcome,
+    Waits,
     Welcome,
 )
 
@@ -264,7 +266,7 @@ class _Stream:
 
     async def _run(self, work: Work) -> None:
         try:
-            ticket = await self._agent.submit(work)
+            ticket = await self._agent.submit(work, self._tell_waiting)
         except HotsetError as error:
             self._link.send(refusal_of(self._number, error))
             return
@@ -277,6 +279,10 @@ class _Stream:
             await self._relay(ticket)
         finally:
             await ticket.abort()
+
+    def _tell_waiting(self, waiting: Waiting) -> None:
+        expected_ms = None if waiting.expected_s is None else math.ceil(waiting.expected_s * 1000)
+        self._link.send(Waits(self._number, waiting.lane, expected_ms))
 
     async def _relay(self, ticket: Ticket) -> None:
         while True:

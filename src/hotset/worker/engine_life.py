@@ -24,7 +24,7 @@ from hotset.core.errors import (
     TooManyRequestsError,
 )
 from hotset.core.ids import EngineName, RequestId, TenantId
-from hotset.core.ports import Lane, Work
+from hotset.core.ports import Lane, OnWaiting, Waiting, Work
 from hotset.core.quotas import Quota
 from hotset.core.versions import VersionRecord
 from hotset.dispatch.dispatcher import Arrived, Dispatcher, Frozen, Told
@@ -148,7 +148,7 @@ class EngineLife:
         self._tell(Permitted(frozenset(records)))
         self._tell(Homes(homes))
 
-    async def submit(self, work: Work, name: EngineName | None) -> LeaseTicket:
+    async def submit(self, work: Work, name: EngineName | None, on_waiting: OnWaiting | None = None) -> LeaseTicket:
         """Accept the work once its version is in a slot; see `core.ports.Agent.submit`."""
         assert work.generate.engine_name == name, "I1: the request is not for its own route"
         request = work.request_id
@@ -161,8 +161,11 @@ class EngineLife:
         budget_s = None if work.budget_ms is None else work.budget_ms / 1000
         patience_s = math.inf if budget_s is None else budget_s
         input_tokens = estimated_tokens(work.generate)
-        self.observer.arrived(request, name, lane, self._predicted_s(name, work, lane, num_sequences, began_s))
+        expected_s = self._expected_s(name, work, lane, num_sequences, began_s)
+        self.observer.arrived(request, name, lane, expected_s)
         self._tell(Arrived(request, name, work.tenant, input_tokens, num_sequences, budget_s))
+        if on_waiting is not None and not dispatched.done():
+            on_waiting(Waiting(lane, expected_s))
         try:
             if not dispatched.done():
                 async with asyncio.timeout(min(self._settings.load_timeout_s, patience_s)):
@@ -196,13 +199,16 @@ class EngineLife:
             return SlotsFullError()
         return LoadFailedError("The adapter was not ready in time.")
 
-    def _predicted_s(
+    def _expected_s(
         self, name: EngineName | None, work: Work, lane: Lane, num_sequences: int, now_s: float
     ) -> float | None:
-        """Return when the first token is expected, of requests for which that matters: it costs some microseconds."""
-        if lane == "hot" and work.budget_ms is None:
+        """Return in how many seconds the first token is expected; None where nothing was seen yet to tell by.
+
+        Also None of requests that wait for nothing and set no budget: to reckon costs some microseconds.
+        """
+        if lane == "hot" and work.budget_ms is None and self._dispatcher.queue.has_place(num_sequences, name):
             return None
-        return self._dispatcher.outlook.until_first_token(name, work.tenant, num_sequences, now_s).expected_s
+        return self._dispatcher.outlook.until_first_token(name, work.tenant, num_sequences, now_s).expected_s or None
 
     # --- the account of its tickets --------------------------------------------------------------------
 

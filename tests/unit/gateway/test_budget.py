@@ -4,8 +4,9 @@ import time
 
 import pytest
 
-from hotset.core.errors import InvalidRequestError
-from hotset.gateway.budget import NO_BUDGET, Budget, first_token_budget
+from hotset.core.errors import AdapterColdError, InvalidRequestError, TooManyRequestsError
+from hotset.core.ports import Waiting
+from hotset.gateway.budget import NO_BUDGET, Budget, first_token_budget, refusal_of
 from hotset.gateway.request_head import RequestHead, read_head
 
 OWN = b"hotset-first-token-budget-ms"
@@ -147,3 +148,18 @@ def test_what_is_left_is_at_least_a_millisecond(ms: int, spent_s: float, left: i
 
 def test_nothing_is_left_of_no_budget() -> None:
     assert NO_BUDGET.left_ms(1.0, 2.0) is None
+
+
+def test_a_wait_that_may_well_meet_its_budget_goes_on() -> None:
+    for left_s in (2.0, 1.96, float("inf")):
+        assert refusal_of(Waiting("loading", 2.0), left_s) is None
+    assert refusal_of(Waiting("loading", None), 0.001) is None, "nobody can tell"
+
+
+def test_a_wait_that_will_miss_its_budget_ends_with_the_time_to_come_back() -> None:
+    cold = refusal_of(Waiting("loading", 2.0), 1.5)
+    assert isinstance(cold, AdapterColdError)
+    assert cold.retry_after_ms == 2000, "then it is in its slot"
+    crowded = refusal_of(Waiting("hot", 2.0), 1.5)
+    assert isinstance(crowded, TooManyRequestsError)
+    assert crowded.retry_after_ms == 500, "then the budget is met"

@@ -29,6 +29,7 @@ _USAGE_COLUMNS = (
 _REFRESH_S = 1.0
 #: Of a log entry, what is told in other words.
 _REWORDED = (
+    "expected_s",
     *("queue_s", "load_s", "first_token_s", "total_s", "alias", "base", "version", "waits", "evicted", "loaded"),
     *("at_workers", "unreached"),
 )

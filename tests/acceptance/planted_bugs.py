@@ -57,8 +57,8 @@ BUGS = (
         ("I5",),
         "a slot inside another tenant's reserve may be taken by one that borrows",
         "src/hotset/residency/room.py",
-        "own += [slot for slot in idle if slot.account != tenant and excess(slot.account) > least]",
-        "own += [slot for slot in idle if slot.account != tenant]",
+        "return [*own, *_lent(idle, borrowed, own_borrowed if own_borrowed > 1 else 0)] or busy",
+        "return [*own, *idle] or busy",
     ),
     Bug(
         ("I6",),

@@ -1,7 +1,7 @@
 """What befalls a run, drawn from its seed: crashes, slow disks, a bad network, clocks that drift, operators' acts."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from hotset.core.ids import TenantId
@@ -31,8 +31,9 @@ Kind = Literal[
     "tenant move",
     "worker move",
 ]
-#: Drawn more often: outcomes and words that are lost have the most ways to go wrong.
-_LIKELIER: tuple[Kind, ...] = ("engine mute", "engine mute", "bad network", "partition")
+#: Drawn more often: outcomes and words that are lost have the most ways to go wrong, and a second agent has to meet
+#: with a first one that is gone.
+_LIKELIER: tuple[Kind, ...] = ("engine mute", "engine mute", "bad network", "partition", "second agent", "second agent")
 #: How bad each is at least and at most, where there is a measure.
 _SIZES: dict[Kind, tuple[float, float]] = {
     "engine mute": (0.3, 0.9),
@@ -73,8 +74,23 @@ def draw_plan(rng: random.Random, nodes: Nodes, *, until_s: float, every_s: floa
     while (at_s := at_s + rng.expovariate(1 / every_s)) < until_s:
         kind = rng.choice(kinds)
         lasts_s = min(8.0, 0.3 + rng.expovariate(0.5))
-        faults.append(Fault(kind, _subject(rng, kind, nodes), at_s, lasts_s, rng.uniform(*_SIZES.get(kind, (0, 0)))))
+        fault = Fault(kind, _subject(rng, kind, nodes), at_s, lasts_s, rng.uniform(*_SIZES.get(kind, (0, 0))))
+        faults += _takeover(rng, fault, nodes) if kind == "second agent" else (fault,)
     return tuple(faults)
+
+
+def _takeover(rng: random.Random, second: Fault, nodes: Nodes) -> Plan:
+    """Return a second agent and what mostly lets it serve: the first is gone, or reaches gateways but no control."""
+    lasts_s = rng.uniform(2.0, 5.0)
+    longer = replace(second, lasts_s=lasts_s + second.lasts_s)
+    match rng.choice(("nothing", "agent crash", "partition", "partition")):
+        case "agent crash":
+            return longer, Fault("agent crash", second.subject, second.at_s, lasts_s)
+        case "partition":
+            with_it = rng.sample(nodes.gateways, rng.randint(0, len(nodes.gateways)))
+            return longer, Fault("partition", ",".join((second.subject, *with_it)), second.at_s, lasts_s)
+        case _:
+            return (second,)
 
 
 def _subject(rng: random.Random, kind: Kind, nodes: Nodes) -> str:

@@ -19,8 +19,8 @@ from hotset.sim.network import Address
 from hotset.sim.world import World
 
 #: Seconds. A worker that was silent for so long is lost.
-LOST_AFTER_S = 3.0
-_LINK_LOST_AFTER_S = 1.5
+LOST_AFTER_S = 2.0
+_LINK_LOST_AFTER_S = 1.2
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ from hotset.planner.fault_plan import Kind, Nodes, draw_plan
 from hotset.planner.simulate import cut_plan, run_seed
 from hotset.sim.faults import Fault
 
+GATEWAYS = ("gateway-0", "gateway-1")
 UNHEARD_OF = Fault("no such fault", "agent-0", 1.2, 0.1)
 
 
@@ -27,12 +28,22 @@ def test_every_kind_of_fault_befalls_a_fleet_and_is_healed() -> None:
     kinds = {fault.kind: fault for fault in plan}
     assert len(kinds) == len(get_args(Kind))
     early = tuple(
-        Fault(kind, fault.subject, 0.7 + 0.25 * index, 0.6, fault.size)
+        Fault(kind, fault.subject, 0.7 + 0.1 * index, 0.6, fault.size)
         for index, (kind, fault) in enumerate(sorted(kinds.items()))
     )
     verdict = run_seed(7, 1500, early)
     assert verdict.is_clean, verdict.message
     assert verdict.lasted_s > early[-1].at_s, verdict.lasted_s
+
+
+def test_jobs_end_once_though_gateways_die_and_lose_their_database() -> None:
+    away = [Fault("database away", gateway, 1.0 + 2.5 * n, 2.2) for n in range(3) for gateway in GATEWAYS]
+    crashes = [Fault("gateway crash", gateway, 0.9 + 1.7 * n, 0.4) for n in range(4) for gateway in GATEWAYS]
+    mute = Fault("engine death", "agent-0", 2.0, 0.1)
+    verdict = run_seed(14, 3000, (*away, *crashes, mute))
+    assert verdict.is_clean, verdict.message
+    assert verdict.endings["job completed"] > 0
+    assert verdict.endings["failed connection_broken"] > 0
 
 
 def test_the_same_seed_is_the_same_run() -> None:

@@ -19,7 +19,7 @@ FACTS = WorkerFacts(worker=W, base=BASE, rank_class=16, num_slots=4, hardware_cl
 
 def made() -> tuple[World, VirtualRoster]:
     world = World(1)
-    return world, VirtualRoster(world, {W: FACTS}, FleetRules(world, Truth(), lost_after_s=3.0))
+    return world, VirtualRoster(world, {W: FACTS}, FleetRules(world, Truth(), lost_after_s=2.0))
 
 
 def pass_time(world: World, seconds: float) -> None:
@@ -39,11 +39,11 @@ def test_a_second_agent_gets_the_identity_once_the_first_is_silent() -> None:
     assert roster.register("one", Register(W, 1, 2, 0)) == 1  # its answer was lost
     assert roster.register("two", Register(W, 1, 1, 0)) is None
     assert not roster.heard("two", beat(0, 1))
-    pass_time(world, 2.0)
+    pass_time(world, 1.5)
     assert roster.heard("one", beat(1, 1))
-    pass_time(world, 2.0)  # its link is lost, but it was heard a moment ago
+    pass_time(world, 1.5)  # its link is lost, but it was heard a moment ago
     assert roster.register("two", Register(W, 1, 2, 0)) is None
-    pass_time(world, 2.0)
+    pass_time(world, 1.5)
     roster.mark_lost()
     assert roster.entries(Arrangement(BASE)) == {}
     assert roster.register("two", Register(W, 1, 3, 0)) == 2

@@ -225,14 +225,17 @@ def test_health_and_readiness(tmp_path: Path) -> None:
             http = client._client
             assert (await http.get(world.base_url + "/healthz")).status_code == 200
             assert (await http.get(world.base_url + "/readyz")).status_code == 200
+            assert world.app.is_ready
             world.agent.ready = False
             assert (await http.get(world.base_url + "/readyz")).json() == {"status": "no_engine"}
+            assert not world.app.is_ready
             with pytest.raises(openai.InternalServerError) as caught:
                 await client.chat.completions.create(model="support", messages=user("hi"))
             assert caught.value.code == "engine_unavailable"
             world.agent.ready = True
             world.app.begin_shutdown()
             assert (await http.get(world.base_url + "/readyz")).status_code == 503
+            assert not world.app.is_ready
             with pytest.raises(openai.InternalServerError) as caught:
                 await client.chat.completions.create(model="support", messages=user("hi"))
             assert caught.value.code == "shutting_down"

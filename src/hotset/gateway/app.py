@@ -127,6 +127,11 @@ class TenantApp:
         num_jobs = 0 if self._job_runner is None else self._job_runner.num_running
         return self._plane.in_flight.total + num_jobs
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it takes requests: it does not end, has a snapshot that is not too old, and reaches an engine."""
+        return self._pages.readiness()[0] == 200
+
     def apply(self, snapshot: RoutingSnapshot) -> None:
         """Use this snapshot from now on, and stop waiting requests that it no longer allows (I11).
 

@@ -48,7 +48,7 @@ class Pages:
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
         self._jobs = JobPages(plane)
-        self._by_path: dict[str, Callable[[], Page]] = {"/healthz": _health, "/readyz": self._readiness}
+        self._by_path: dict[str, Callable[[], Page]] = {"/healthz": _health, "/readyz": self.readiness}
 
     async def answer(self, method: str, path: str, query: bytes, headers: Headers, send: Send) -> None:
         """Answer one request; every error of the tree ends here as its own answer."""
@@ -111,7 +111,8 @@ class Pages:
             max_model_len=(agent.model_len_max() or None) if agent is not None else None,
         )
 
-    def _readiness(self) -> Page:
+    def readiness(self) -> Page:
+        """Return the page that says whether requests are taken, and else why not."""
         plane = self._plane
         if plane.is_shutting_down:
             return 503, b'{"status":"shutting_down"}'

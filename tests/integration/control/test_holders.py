@@ -1,18 +1,21 @@
 """Control's view of gateways and workers apart: who is who, who applies what, and whom an alarm is about."""
 
+import asyncio
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hotset.control.actors import LOCAL_ADMIN
 from hotset.control.fleet_numbers import fleet_numbers
 from hotset.control.holders import Holders, Session
-from hotset.core.errors import ConflictError
+from hotset.core.errors import ConflictError, NotFoundError
 from hotset.core.fleet import Heartbeat, Suspicion, WorkerFacts
-from hotset.core.ids import BaseName, Digest, EngineName, WorkerId
+from hotset.core.ids import BaseName, Digest, EngineName, TenantId, WorkerId
 from hotset.core.residency_report import WorkerReport
-from hotset.links.holder_messages import BeatNow, Current, Fence, Register
+from hotset.core.usage import Usage, UsageBatch
+from hotset.links.holder_messages import BeatNow, Current, Fence, Register, UsageKept
 from hotset.links.peers import Peer
 from tests.support.installation import Installation, installation, run
 
@@ -51,6 +54,13 @@ async def comes(holders: Holders, peer: Peer, instance: str, fence: int = 0) -> 
     holders.give_newest(session)
     await session.settled()
     return session
+
+
+def holders_of(inst: Installation) -> Holders:
+    control = inst.control
+    holders = Holders(control.fleet, control.commits, control.usage, inst.clock, on_conflict=lambda _: None)
+    control.add_holders(holders)
+    return holders
 
 
 def sent(session: Session) -> list[Any]:
@@ -131,10 +141,7 @@ def test_workers_get_no_keys_and_gateways_share_rates(tmp_path: Path) -> None:
         async with installation(tmp_path) as inst:
             await inst.ok("POST", "/tenants", {"tenant": "acme"})
             await inst.ok("POST", "/keys", {"tenant": "acme"})
-            holders = Holders(
-                inst.control.fleet, inst.control.commits, inst.control.usage, inst.clock, on_conflict=lambda _: None
-            )
-            inst.control.add_holders(holders)
+            holders = holders_of(inst)
             worker, gateway = await comes(holders, W1, "w"), await comes(holders, G1, "g")
             other = await comes(holders, Peer("gateway", "g2"), "h")
             for session in (worker, gateway, other):
@@ -172,5 +179,51 @@ def test_a_holder_is_behind_from_the_first_snapshot_that_it_did_not_acknowledge(
             suspicion = Suspicion(version=EngineName("hs-x"), flaw="silent", incident=1)
             holders.heard(session, BeatNow(beat, WorkerReport(base=BaseName("tiny")), (suspicion,)))
             assert holders.suspicions() == {"w1": (suspicion,)}
+
+    run(story())
+
+
+def test_a_batch_of_usage_counts_once_and_is_acknowledged_each_time(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            holders = holders_of(inst)
+            gateway = await comes(holders, G1, "g")
+            usages = [Usage(tenant=TenantId("acme"), adapter="acme/a", requests=3)]
+            for _ in range(2):
+                await holders.count(gateway, UsageBatch("s", 1, int(inst.clock.wall_s()), usages))
+            assert [each for each in sent(gateway) if isinstance(each, UsageKept)] == [UsageKept("s", 1)] * 2
+            assert [row["requests"] for row in (await inst.ok("GET", "/usage"))["rows"]] == [3]
+
+    run(story())
+
+
+def test_who_is_gone_silent_or_behind_is_named_until_it_said_farewell(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            base = Digest((await inst.add_base())["digest"])
+            holders = holders_of(inst)
+            worker, gateway = await comes(holders, W1, "w"), await comes(holders, G1, "g")
+            await holders.facts(worker, facts(base))
+            assert await holders.missing() == []
+            assert [each.name for each in await holders.behind(patience_s=0.0)] == ["g1", "w1"]
+            worker.epoch = gateway.epoch = inst.control.commits.snapshot.epoch
+            assert await holders.behind(patience_s=0.0) == []
+            inst.clock.now_s += 9
+            (silent,) = await holders.missing()
+            assert (silent.name, silent.reason) == ("w1", "silent for 9 s; what is shown of it is as old")
+            holders.ended(worker)
+            holders.ended(gateway)
+            assert [each.name for each in await holders.missing()] == ["g1", "w1"]
+            assert [each.name for each in await holders.missing("worker")] == ["w1"]
+            back = await comes(holders, G1, "g again")
+            with pytest.raises(ConflictError):
+                await inst.control.gateways.remove(LOCAL_ADMIN, "g1")
+            back.is_leaving = True
+            holders.ended(back)
+            async with asyncio.timeout(10):
+                while [each.name for each in await holders.missing()] != ["w1"]:
+                    await asyncio.sleep(0.01)
+            with pytest.raises(NotFoundError):
+                await inst.control.gateways.remove(LOCAL_ADMIN, "g1")
 
     run(story())

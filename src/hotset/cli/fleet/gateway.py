@@ -81,7 +81,7 @@ class GatewayServer:
         where, settings = self._settings.server, self._settings
         await self._member.begin(self._control)
         tenant = bind_tcp(where.tenant_host, where.tenant_port, "server.tenant_port")
-        pages = metrics_servers(settings, self._metrics, self._is_ready)
+        pages = metrics_servers(settings, self._metrics, lambda: self._app.is_ready)
         server = QuietServer(server_config(self._app, settings.gateway, host="", port=0))
         addresses = Addresses(address_of(tenant), address_of(pages[0][1]) if pages else "", os.getpid())
         link = asyncio.create_task(self._control.run(), name="link to control")
@@ -102,9 +102,6 @@ class GatewayServer:
         if self._jobs is not None:
             await asyncio.to_thread(self._jobs.transactions.close)
         await asyncio.to_thread(self._request_log.close)
-
-    def _is_ready(self) -> bool:
-        return not self._member.is_outdated() and any(agent.is_ready() for agent in self._workers.agents.values())
 
 
 async def _until_initialised(place: Place, stop: asyncio.Event) -> bool:

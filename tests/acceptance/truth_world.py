@@ -12,9 +12,10 @@ from tests.support.adapters import BASE_NAME, make_adapter, tiny_base_shape
 from tests.support.bases import make_tiny_base
 
 TENANTS = tuple(f"tenant-{number}" for number in range(6))
-#: Of each worker's slots. The first tenant asks most, the last least: its idle reserve is lent, and claimed back.
+#: Of each worker's slots. The last tenants ask least: their idle reserves are lent, and claimed back.
 QUOTAS: Mapping[str, Mapping[str, float]] = {
     "tenant-0": {"reserve_slots": 1, "limit_slots": 3},
+    "tenant-3": {"reserve_slots": 1, "limit_slots": 2},
     "tenant-4": {"limit_slots": 1},
     "tenant-5": {"reserve_slots": 1, "limit_slots": 2},
 }
@@ -24,7 +25,7 @@ _TINY_LAYERS = 6
 _RANKS = (4, 8, 16)
 _TARGETS = (("q_proj", "v_proj"), tuple(linear.rpartition(".")[2] for linear in LINEARS), ("o_proj", "gate_proj"))
 #: Of an adapter's weights, by base: large enough that no two answers are alike, small enough to stay finite.
-_STD = {"tiny": 0.2, "large": 0.05}
+_STD = {"tiny": 0.2, "large": 0.15}
 #: Every so many adapters, these are for the larger base: among the rarer ones, as its engine is slower.
 _DEAL, _DEALT_LARGE = 10, (4, 7, 9)
 #: The most popular adapters are called by a second tenant as well, under an alias of its own.

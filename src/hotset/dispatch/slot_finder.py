@@ -15,6 +15,7 @@ from hotset.dispatch.wanting import Want, Wanting
 from hotset.residency.charges import num_used_up
 from hotset.residency.events import Awaited, Effect, Refuse, Requested
 from hotset.residency.residency import Residency
+from hotset.residency.room import TURN_S, turn_ends_at_s
 
 #: How long a tenant's request waits for a slot before one of its own busy ones is closed for it.
 PATIENCE_S = 2.0
@@ -101,10 +102,12 @@ class SlotFinder:
     def _in_turns(self, now_s: float) -> list[TenantId]:
         """Return the tenants that may find a slot, in the order in which they are asked."""
         accounts, state = self._residency.accounts, self._residency.state
-        if self._has_room_for_newcomers(now_s):
+        has_room = bool(self._residency.room(_NEWCOMER))
+        if has_room and not self._is_stalled(now_s):
             candidates = self.wanting.tenants()
         else:
             candidates = [tenant for tenant in {*state.held, *accounts.reserving()} if self.wanting.has(tenant)]
+            candidates += [] if has_room else self._without_a_turn(now_s)
 
         def turn(tenant: TenantId) -> tuple[int, float, TenantId]:
             borrowed = num_used_up(state, tenant) - accounts.share(tenant).reserve
@@ -112,13 +115,30 @@ class SlotFinder:
 
         return sorted(candidates, key=turn)
 
-    def _has_room_for_newcomers(self, now_s: float) -> bool:
-        if not self._residency.room(_NEWCOMER):
-            return False
+    def _is_stalled(self, now_s: float) -> bool:
+        """Whether newcomers' loads have to wait for the worker's stall budget."""
         wait_s = self._residency.stall_wait_s(_NEWCOMER, now_s)
         if wait_s:
             self._look_again_in(wait_s, now_s)
-        return not wait_s
+        return wait_s > 0
+
+    def _without_a_turn(self, now_s: float) -> list[TenantId]:
+        """Return the tenants that hold nothing, are owed nothing and waited for a turn, once some slot has had its own.
+
+        Else a borrower that is never idle would keep them from every slot for ever.
+        """
+        residency = self._residency
+        turned_at_s = turn_ends_at_s(residency.state, residency.accounts)
+        if turned_at_s is None:
+            return []
+        waited_at_s = {
+            tenant: max(turned_at_s, next(self.wanting.firsts(tenant)).since_s + TURN_S)
+            for tenant in self.wanting.tenants()
+            if tenant not in residency.state.held and not residency.accounts.reserve(tenant)
+        }
+        if waited_at_s:
+            self._look_again_in(min(waited_at_s.values()) - now_s, now_s)
+        return [tenant for tenant, at_s in waited_at_s.items() if at_s <= now_s]
 
     def _ready(self, tenant: TenantId, now_s: float) -> Want | None:
         """Return the first of a tenant's requests that a slot may be had for now."""
@@ -146,4 +166,11 @@ class SlotFinder:
         return effects
 
     def _request(self, want: Want, now_s: float) -> Requested:
-        return Requested(want.request, want.name, want.tenant, is_impatient=now_s - want.since_s >= PATIENCE_S)
+        waited_s = now_s - want.since_s
+        return Requested(
+            want.request,
+            want.name,
+            want.tenant,
+            is_impatient=waited_s >= PATIENCE_S,
+            has_waited_a_turn=waited_s >= TURN_S,
+        )

@@ -9,7 +9,7 @@ from hotset.core.ids import TenantId
 from hotset.residency.accounts import Accounts
 from hotset.residency.charges import num_used_up
 from hotset.residency.events import Refuse, Requested
-from hotset.residency.room import find_room
+from hotset.residency.room import TURN_S, find_room
 from hotset.residency.slots import Slot, SlotState, State
 from hotset.residency.stall import StallBudget
 
@@ -49,7 +49,8 @@ def decide(state: State, accounts: Accounts, stall: StallBudget, requested: Requ
         return Decision(refusal=Refuse(request, SlotsFullError.code, _MAKES_ROOM), may_wait=True)
     if (wait_s := accounts.seconds_to_next_load(tenant, now_s)) > 0:
         return Decision(refusal=Refuse(request, LoadRateExceededError.code, "", math.ceil(wait_s * 1000)))
-    room = find_room(state, accounts, tenant, is_impatient=requested.is_impatient)
+    hot_before_s = now_s - TURN_S if requested.has_waited_a_turn else None
+    room = find_room(state, accounts, tenant, is_impatient=requested.is_impatient, hot_before_s=hot_before_s)
     if not room:
         is_at_limit = num_used_up(state, tenant) >= accounts.share(tenant).limit
         return Decision(refusal=Refuse(request, SlotsFullError.code, _AT_LIMIT if is_at_limit else ""), may_wait=True)

@@ -22,6 +22,8 @@ class Requested:
     tenant: TenantId
     #: It has waited for long: a slot of its own tenant may be closed for it though requests run there.
     is_impatient: bool = False
+    #: It has waited for a turn: where its tenant holds no slot, a busy one of a borrower may be closed for it.
+    has_waited_a_turn: bool = False
     #: It is refused all the same, and its version only brought in for when it comes back: it takes no lease.
     is_forerunner: bool = False
 

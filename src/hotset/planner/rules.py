@@ -158,7 +158,9 @@ class EngineRules:
         residency, later = dispatcher.residency, Counter[TenantId]()
         reserved = residency.accounts.bytes_reserved
         demand(reserved <= residency.state.warm.bytes_max, "I5", f"{reserved} bytes are reserved")
-        for effect in reversed([each for each in effects if isinstance(each, Discard) and each.cause is not None]):
+        gone = [each for each in effects if isinstance(each, Discard) and each.cause is not None]
+        # What came by this very event, and found no room, was nobody's to lose.
+        for effect in reversed([each for each in gone if each.name in held.files]):
             owner, size = held.files[effect.name]
             assert owner is not None, f"files of {effect.name} are nobody's"
             later[owner] += size

@@ -15,7 +15,7 @@ from hotset.planner.installation import Installation, Tenant, key_of
 from hotset.planner.protocol import Stamp
 from hotset.planner.rules import BrokenRuleError, EngineRules
 from hotset.planner.truth import Truth
-from hotset.residency.events import Load, Permitted, TimePassed
+from hotset.residency.events import Discard, Fetched, Load, Permitted, TimePassed
 from hotset.residency.residency import Residency
 from hotset.routing.resolve import resolve
 from hotset.sim.world import World
@@ -56,6 +56,13 @@ def test_i7_a_load_of_what_was_withdrawn() -> None:
     engine_rules().after(TimePassed(), [Load(0, A)], dispatcher, held, None)
     with pytest.raises(BrokenRuleError, match=r"I7: .* is to load hs-b, withdrawn here"):
         engine_rules().after(TimePassed(), [Load(0, B)], dispatcher, held, None)
+
+
+def test_files_that_came_ahead_and_found_no_room_are_nobodys_loss() -> None:
+    dispatcher = Dispatcher(Residency(num_slots=1, warm_bytes_max=1), FairQueue(sequences_max=1), waiting_max=1)
+    held = engine_rules().before(dispatcher)
+    assert not held.files
+    engine_rules().after(Fetched(A, ACME, 2), [Discard(A, "borrow", ACME, ACME)], dispatcher, held, None)
 
 
 def test_i11_waiting_for_what_was_withdrawn() -> None:

@@ -5,7 +5,8 @@ import os
 import signal
 from pathlib import Path
 
-from hotset.core.messages import Failed
+from hotset.core.messages import AdapterLoad, Failed, LoadReport
+from hotset.engines.hosted import HostedEngine
 from tests.support.agent_world import AgentWorld, finish, text_of
 
 
@@ -45,6 +46,30 @@ def test_an_engine_that_works_or_rests_is_left_alone(tmp_path: Path) -> None:
             assert len(text_of(await finish(ticket)).split()) == 40_000
             await asyncio.sleep(1.2)
             assert await world.answer("b")
+            assert len(world.engines) == 1
+
+    asyncio.run(body())
+
+
+class SlowToBegin(HostedEngine):
+    """Does nothing for a moment after each load."""
+
+    async def load(self, load: AdapterLoad) -> LoadReport:
+        report = await super().load(load)
+        assert self.pid is not None
+        os.kill(self.pid, signal.SIGSTOP)
+        asyncio.get_running_loop().call_later(0.5, os.kill, self.pid, signal.SIGCONT)
+        return report
+
+
+def test_an_engine_that_rested_has_its_time_when_several_requests_begin_at_once(tmp_path: Path) -> None:
+    async def body() -> None:
+        world = AgentWorld(tmp_path, stall_timeout_s=1.0, watchdog_interval_s=0.0)
+        world.make_engine = SlowToBegin
+        async with asyncio.timeout(60), world.running():
+            await asyncio.sleep(1.3)
+            answers = await asyncio.gather(*(world.answer("a") for _ in range(3)))
+            assert all(answers)
             assert len(world.engines) == 1
 
     asyncio.run(body())

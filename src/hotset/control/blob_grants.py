@@ -9,9 +9,10 @@ import os
 import secrets
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakValueDictionary
 
 from hotset.core.clock import Clock
-from hotset.core.errors import InvalidRequestError, PermissionDeniedError
+from hotset.core.errors import InvalidRequestError, PermissionDeniedError, RequestTimeoutError
 from hotset.core.ids import Digest, WorkerId
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.links.holder_messages import Fetch, Piece, Registered, Whole
@@ -24,8 +25,11 @@ from hotset.storage.blobs import BlobStore
 GRANT_S = 60.0
 #: Of one worker at a time; one more takes the oldest away.
 _GRANTS_MAX = 64
-#: Blobs that are sent at a time.
-_SENDS_MAX = 8
+#: Blobs that are sent to one worker at a time: one that reads slowly is in no other one's way.
+_SENDS_MAX = 4
+#: A worker has this time to read a blob, and more by its size.
+_SEND_S = 30.0
+_BYTES_PER_S_MIN = 1_000_000
 _PIECE_BYTES = 256 * 1024
 _TOKEN_BYTES = 24
 
@@ -40,18 +44,20 @@ class _Grant:
 class BlobGrants:
     """Gives grants, and sends what they are for."""
 
-    def __init__(self, blobs: BlobStore, clock: Clock) -> None:
+    def __init__(self, blobs: BlobStore, clock: Clock, *, send_s: float = _SEND_S) -> None:
         """Begin without grants.
 
         Args:
             blobs: The trusted store.
             clock: Where time comes from.
+            send_s: For how long the smallest blob may be sent, in seconds; a larger one has more.
         """
+        self._send_s = send_s
         self._blobs = blobs
         self._clock = clock
         #: By the word that stands for each; the oldest first.
         self._grants: dict[str, _Grant] = {}
-        self._turns = asyncio.Semaphore(_SENDS_MAX)
+        self._turns: WeakValueDictionary[Peer, asyncio.Semaphore] = WeakValueDictionary()
 
     def give(self, peer: Peer, digest: Digest, snapshot: RoutingSnapshot) -> str:
         """Return a grant of a blob to a worker.
@@ -83,6 +89,7 @@ class BlobGrants:
         Raises:
             PermissionDeniedError: it is not who the grant is for, or the grant holds no more.
             InvalidRequestError: it speaks another language.
+            RequestTimeoutError: the worker does not read.
             DigestMismatchError: the blob is lost.
         """
         check_peer(link, fetch.me)
@@ -90,23 +97,31 @@ class BlobGrants:
             raise InvalidRequestError(f"Control speaks protocol {PROTOCOL}.")
         digest = self._redeem(fetch)
         link.send(Registered(me))
-        async with self._turns:
+        turns = self._turns.setdefault(fetch.me, asyncio.Semaphore(_SENDS_MAX))
+        async with turns:
             handle = await asyncio.to_thread(self._blobs.open, digest)
             try:
-                at = fetch.offset
-                while link.is_open and (content := await asyncio.to_thread(os.pread, handle, _PIECE_BYTES, at)):
-                    link.send(Piece(content))
-                    at += len(content)
-                    await link.writable()
+                async with asyncio.timeout(self._send_s + os.fstat(handle).st_size / _BYTES_PER_S_MIN):
+                    await _send_from(handle, fetch.offset, link)
+            except TimeoutError:
+                raise RequestTimeoutError("The blob was not read in time.") from None
             finally:
                 os.close(handle)
-        link.send(Whole())
 
     def _redeem(self, fetch: Fetch) -> Digest:
         grant = self._grants.get(fetch.grant)
         if grant is None or grant.peer != fetch.me or grant.until_s <= self._clock.monotonic_s():
             raise PermissionDeniedError("The grant holds for another blob, another worker or no more.")
         return grant.digest
+
+
+async def _send_from(handle: int, at: int, link: Link[Any]) -> None:
+    """Send a file's bytes from an offset on, as fast as the other end reads."""
+    while link.is_open and (content := await asyncio.to_thread(os.pread, handle, _PIECE_BYTES, at)):
+        link.send(Piece(content))
+        at += len(content)
+        await link.writable()
+    link.send(Whole())
 
 
 def _may_read(snapshot: RoutingSnapshot, worker: WorkerId, digest: Digest) -> bool:

@@ -11,7 +11,7 @@ from hotset.control.blob_grants import BlobGrants
 from hotset.control.holders import Holders, Session
 from hotset.core.errors import HotsetError, InvalidRequestError
 from hotset.core.fleet import WorkerFacts
-from hotset.core.ids import Digest
+from hotset.core.ids import Digest, WorkerId
 from hotset.links.address import Address, TlsFiles, listen, listening_address
 from hotset.links.holder_messages import (
     ActivityTold,
@@ -117,13 +117,12 @@ class _Visitor:
         match message:
             case Applied(epoch):
                 session.applied(epoch)
-            case FactsNow(facts):
-                if facts.worker != session.peer.name or session.peer.role != "worker":
-                    self.dismiss("it speaks of another worker")
-                else:
-                    self._start(self._take_facts(session, facts))
-            case BeatNow():
+            case FactsNow(facts) if _is_of(session, facts.worker):
+                self._start(self._take_facts(session, facts))
+            case BeatNow(heartbeat, report) if _is_of(session, heartbeat.worker) and _is_of(session, report.worker):
                 self._door.holders.heard(session, message)
+            case FactsNow() | BeatNow():
+                self.dismiss("it speaks of another worker")
             case UsageNow(batch):
                 self._start(self._door.holders.count(session, batch))
             case ActivityTold() | RequestTold() | UsageTold():
@@ -197,3 +196,8 @@ class _Visitor:
         self._door.visitors.discard(self)
         if self._session is not None:
             self._door.holders.ended(self._session)
+
+
+def _is_of(session: Session, worker: WorkerId | None) -> bool:
+    """Whether the session is this worker's own: nobody speaks for another one."""
+    return session.peer == Peer("worker", worker or "")

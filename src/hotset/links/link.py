@@ -153,7 +153,8 @@ class Link(asyncio.Protocol, Generic[M]):
             assert self._transport is not None
             if not self._transport.get_write_buffer_size():
                 self._transport.write(_BEAT)
-            self._heart = asyncio.get_running_loop().call_later(_BEAT_S, self._beat)
+        # Also once it is closed: an end that never reads the last words would keep it half open.
+        self._heart = asyncio.get_running_loop().call_later(_BEAT_S, self._beat)
 
     def _abort(self, reason: str) -> None:
         self._reason = reason

@@ -181,8 +181,6 @@ class EngineLife:
         finally:
             self._turns.end(request)
             self.observer.settled(request)
-        if self.num_running() <= 1:
-            self._progress.made()
         stream = self.engine.generate(work.generate)
         ticket = LeaseTicket(stream, request, self, lane=lane, load_seconds=max(0.0, hot_at_s - began_s))
         self._running.add(request, ticket)
@@ -291,7 +289,10 @@ class EngineLife:
     # --- residency -------------------------------------------------------------------------------------
 
     def _tell(self, event: Told) -> None:
+        was_idle = not self.num_running()
         effects = self._dispatcher.handle(event, self._clock.monotonic_s())
+        if was_idle and self.num_running():  # several at once where they waited for one load
+            self._progress.made()
         if self._settings.check_invariants:
             self._dispatcher.check()
         if self._dispatcher.num_requests:

@@ -5,6 +5,7 @@ that the next try goes on from there. A blob is kept until there is no room for 
 goes first.
 """
 
+import errno
 import hashlib
 import os
 from collections.abc import Generator
@@ -17,6 +18,8 @@ from hotset.core.ids import Digest
 from hotset.storage.blobs import BlobStore
 from hotset.storage.durable import PART_SUFFIX
 from hotset.storage.hashing import CHUNK_BYTES, as_digest
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class ArrivingBlob:
@@ -74,7 +77,7 @@ class KeptBlobs(BlobStore):
 
         Raises:
             DigestMismatchError: what came is not the blob; nothing of it stays.
-            OSError: the disk is full or broken.
+            OSError: the disk is full or broken; where it is full, others have given way for the next try.
         """
         part = self._incoming / f"{self._path(digest).name}{PART_SUFFIX}"
         handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -89,6 +92,11 @@ class KeptBlobs(BlobStore):
         except DigestMismatchError:
             part.unlink(missing_ok=True)
             raise
+        except OSError as error:
+            if error.errno in _FULL:
+                part.unlink(missing_ok=True)
+                self._free(size_bytes, digest)
+            raise
         part.chmod(0o400)
         self._keep(part, digest)
         part.unlink(missing_ok=True)  # where the same bytes were there already
@@ -102,10 +110,23 @@ class KeptBlobs(BlobStore):
             return False
         return True
 
+    def copy_verified(self, digest: Digest, destination: Path) -> int:
+        """Copy a blob out; see `BlobStore`. Where the disk is full, others give way for the next try."""
+        try:
+            return super().copy_verified(digest, destination)
+        except OSError as error:
+            if error.errno in _FULL:
+                self._free(self._path(digest).stat().st_size, digest)
+            raise
+
     def _make_room(self, newest: Digest) -> None:
         """Erase what was used longest ago until the rest fits; never the newest."""
-        found = [(self._path(digest).stat(), digest) for digest in self.digests()]
-        excess = sum(each.st_size for each, _ in found) - self._bytes_max
-        for _, digest in sorted(found, key=lambda pair: (pair[0].st_mtime_ns, pair[1])):
-            if excess > 0 and digest != newest:
-                excess -= self.delete(digest)
+        total = sum(self._path(digest).stat().st_size for digest in self.digests())
+        self._free(total - self._bytes_max, newest)
+
+    def _free(self, num_bytes: int, newest: Digest) -> None:
+        """Erase what was used longest ago, so many bytes of it, or all but the newest."""
+        found = [(self._path(digest).stat().st_mtime_ns, digest) for digest in self.digests()]
+        for _, digest in sorted(found):
+            if num_bytes > 0 and digest != newest:
+                num_bytes -= self.delete(digest)

@@ -1,5 +1,6 @@
 """Blobs that a machine keeps of a store elsewhere: whole or not at all, and no more than there is room for."""
 
+import errno
 import hashlib
 import os
 from pathlib import Path
@@ -78,3 +79,15 @@ def test_what_was_used_longest_ago_makes_room_and_the_newest_stays(tmp_path: Pat
     assert store.use(first)
     huge = put(store, b"d" * 400)
     assert [store.contains(digest) for digest in (first, third, huge)] == [False, False, True]
+
+
+def test_on_a_full_disk_those_used_longest_ago_give_way_for_the_next_try(tmp_path: Path) -> None:
+    store, wanted = KeptBlobs(tmp_path / "blobs", 1 << 40), digest_of(b"wanted" * 500)
+    oldest, old, new = (put(store, word * 400) for word in (b"first", b"then.", b"last."))
+    for at_s, digest in enumerate((oldest, old, new)):
+        os.utime(store._path(digest), (at_s, at_s))  # pyright: ignore[reportPrivateUsage]
+    with pytest.raises(OSError, match="full"), store.receiving(wanted, 3000) as arriving:
+        arriving.add(b"wanted")
+        raise OSError(errno.ENOSPC, "full")
+    assert [store.contains(digest) for digest in (oldest, old, new)] == [False, False, True]
+    assert list((tmp_path / "blobs" / "incoming").iterdir()) == []

@@ -131,6 +131,22 @@ def test_an_engine_that_goes_wrong_by_itself_is_ended_within_an_interval_and_bla
     run(tmp_path, story, watchdog_interval_s=0.2)
 
 
+@pytest.mark.parametrize(("num_failing", "flaws"), [(1, []), (2, ["base_failed"])])
+def test_one_step_that_failed_is_asked_about_again_before_anybody_is_blamed(
+    tmp_path: Path, num_failing: int, flaws: list[str]
+) -> None:
+    async def story(world: AgentWorld, wrongs: Wrongs) -> None:
+        await until(world.agent.is_ready)
+        wrongs.num_failing = num_failing
+        assert await world.answer("a")
+        await until(lambda: passed(world) >= 1 or len(world.engines) == 2)
+        await until(world.agent.is_ready)
+        assert [each.flaw for each in world.agent.suspicions()] == flaws
+        assert len(world.engines) == 1 + len(flaws)
+
+    run(tmp_path, story)
+
+
 def test_an_engine_that_dies_or_hangs_alone_blames_nobody(tmp_path: Path) -> None:
     async def story(world: AgentWorld, wrongs: Wrongs) -> None:
         for number, sign in ((2, signal.SIGKILL), (3, signal.SIGSTOP)):

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from hotset.core.errors import EngineFailedError
 from hotset.core.ids import EngineName
-from hotset.core.messages import AdapterLoad, Generate, LoadReport, Score
+from hotset.core.messages import AdapterLoad, Failed, Generate, LoadReport, Score
 from hotset.engines.event_stream import EventStream
 from hotset.engines.hosted import HostedEngine
 from hotset.engines.wire import EngineSpec
@@ -22,6 +23,8 @@ class Wrongs:
     not_finite: set[EngineName] = field(default_factory=set[EngineName])
     #: Whether a fresh engine already answers otherwise than the first one did.
     is_sick: bool = False
+    #: Requests of the base still to come whose step fails.
+    num_failing: int = 0
     num_engines: int = 0
     #: Versions in the order in which engines loaded them, with the number of the engine.
     loads: list[tuple[int, EngineName]] = field(default_factory=list[tuple[int, EngineName]])
@@ -48,6 +51,11 @@ class WrongEngine(HostedEngine):
     def generate(self, request: Generate) -> EventStream:
         if request.engine_name is None and self._mixed is not None:
             request = msgspec.structs.replace(request, engine_name=self._mixed)
+        if request.engine_name is None and self._wrongs.num_failing:
+            self._wrongs.num_failing -= 1
+            stream = EventStream(self, request.request_id)
+            stream.push(Failed(request.request_id, EngineFailedError.code, "the step failed"))
+            return stream
         if self._is_sick:
             sampling = msgspec.structs.replace(request.sampling, max_tokens=1)
             request = msgspec.structs.replace(request, sampling=sampling)

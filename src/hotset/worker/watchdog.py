@@ -18,7 +18,7 @@ from hotset.engines.port import Engine
 from hotset.telemetry.metrics import Metrics
 from hotset.worker.probe import Probe
 from hotset.worker.progress import Progress
-from hotset.worker.readings import Baseline
+from hotset.worker.readings import Baseline, Reading
 from hotset.worker.trials import Trials
 
 _log = logging.getLogger(__name__)
@@ -132,9 +132,7 @@ class Watchdog:
         on_trial = self._trials.on_trial()
         try:
             async with asyncio.timeout(self._rhythm.silence_max_s):
-                answer = await self._probe.ask()
-            if isinstance(answer, Failed):
-                await self._engine.inventory()
+                answer = await self._answer()
         except TimeoutError:
             self._unanswered()
             return
@@ -150,6 +148,21 @@ class Watchdog:
             self._trials.passed(on_trial)
         else:
             self._find(Finding(flaw, self._trials.suspects()))
+
+    async def _answer(self) -> Reading | Failed:
+        """Ask the base; once more where its step failed, for which a request beside it may be to blame.
+
+        Raises:
+            EngineUnavailableError: the engine is gone.
+        """
+        answer = await self._probe.ask()
+        for may_ask_again in (True, False):
+            if not isinstance(answer, Failed):
+                break
+            await self._engine.inventory()
+            if may_ask_again and answer.code == EngineFailedError.code:
+                answer = await self._probe.ask()
+        return answer
 
     def _unanswered(self) -> None:
         """Tell an engine that is silent from one that is busy with others."""

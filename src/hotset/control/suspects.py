@@ -1,7 +1,8 @@
 """What workers' watchdogs hold back becomes a quarantine, of the whole installation, within bounds.
 
 A worker says its suspicions until the snapshot lacks the versions; each is acted upon once. One incident costs at most
-`INCIDENT_MAX` versions, and one worker at most `HOUR_MAX` an hour: what is beyond that is told, and left to people.
+`INCIDENT_MAX` versions, and one worker at most `HOUR_MAX` an hour: what is beyond that, or of another base than the
+worker's, is told, and left to people.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from hotset.control.withholding import WATCHDOG, Withholding
 from hotset.core.clock import Clock
 from hotset.core.errors import OperatorError
 from hotset.core.fleet import Suspicion
-from hotset.core.ids import EngineName, VersionRef
+from hotset.core.ids import EngineName, VersionRef, WorkerId
 from hotset.core.ports import SuspicionSource
 
 _log = logging.getLogger(__name__)
@@ -65,7 +66,9 @@ class Suspects:
         record = self._commits.snapshot.versions.get(suspicion.version)
         if record is None:
             return
-        if not self._is_within_bounds(worker, suspicion, others):
+        entry = self._commits.snapshot.workers.get(WorkerId(worker))
+        is_of_its_base = entry is None or entry.facts.base == record.base  # else it can't have loaded it
+        if not is_of_its_base or not self._is_within_bounds(worker, suspicion, others):
             await self._leave(worker, record.ref, suspicion)
             return
         try:

@@ -4,11 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from hotset.control.fleet_numbers import fleet_numbers
 from hotset.control.suspects import HOUR_MAX, INCIDENT_MAX
 from hotset.core.fleet import FlawCode, Suspicion
-from hotset.core.ids import EngineName
+from hotset.core.ids import Digest, EngineName
 from hotset.core.ports import Withdrawal
+from tests.support.fleets import facts_of
 from tests.support.installation import Installation, installation, run
 
 
@@ -116,5 +119,24 @@ def test_suspicions_of_what_is_not_routed_are_nobodys(tmp_path: Path) -> None:
             source.says("w1", name, EngineName("hs-" + "0" * 32))
             await inst.control.suspects.look()
             assert await held(inst) == 0
+
+    run(story())
+
+
+def test_a_worker_is_not_believed_of_another_base_than_its_own(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            source, (name,) = await prepared(inst, 1)
+            base = inst.control.commits.snapshot.versions[name].base
+            others = Digest("sha256:" + "0" * 64)
+            for worker, of_base in (("w1", others), ("w2", base)):
+                await inst.control.fleet.register(replace(facts_of(worker), base=of_base))
+            source.says("w1", name)
+            await inst.control.suspects.look()
+            assert await held(inst) == 0
+            assert len(await audited(inst, "watchdog.ignored")) == 1
+            source.says("w2", name)
+            await inst.control.suspects.look()
+            assert await held(inst) == 1
 
     run(story())

@@ -3,8 +3,10 @@
 import io
 import json
 import logging
+import resource
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from hotset.core.ids import RequestId
@@ -39,6 +41,10 @@ def entry(number: int, **changes: object) -> RequestEntry:
     return RequestEntry(**{**fields, **changes})  # type: ignore[arg-type]
 
 
+def json_line(of: RequestEntry) -> bytes:
+    return msgspec.json.encode(of) + b"\n"
+
+
 def test_what_is_appended_is_read_back_newest_first(tmp_path: Path) -> None:
     log = RequestLog(tmp_path / "logs" / "requests.jsonl")
     entries = [entry(number) for number in range(5)]
@@ -51,6 +57,25 @@ def test_what_is_appended_is_read_back_newest_first(tmp_path: Path) -> None:
     assert find(log.path, "id-9") is None
     log.close()
     log.close()
+
+
+def test_a_new_file_that_can_not_be_opened_costs_its_lines_and_no_others(tmp_path: Path) -> None:
+    log = RequestLog(tmp_path / "requests.jsonl", file_bytes_max=1, files_max=2)
+    log.append(entry(0))
+    log.flush()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        for number in (1, 2, 3):
+            log.append(entry(number))
+            log.flush()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    log.append(entry(4))
+    log.close()
+    assert log.num_dropped == 3
+    assert [each.request_id for each in tail(log.path, 9)] == ["id-4", "id-0"]
+    assert numbered(log.path, 1).read_bytes() == json_line(entry(0))
 
 
 def test_closing_writes_what_was_left(tmp_path: Path) -> None:

@@ -117,16 +117,17 @@ class RequestLog:
         self._on_dropped(count)
 
     def _rotate(self) -> None:
+        """Begin a new file; where that fails, the old one is still written to and nothing is shifted twice."""
+        if self._path.exists():
+            for number in range(self._files_max - 1, 0, -1):
+                newer = numbered(self._path, number - 1)
+                if newer.exists():
+                    newer.replace(numbered(self._path, number))
+            if self._files_max == 1:
+                self._path.unlink(missing_ok=True)
+        newest = self._path.open("ab")
         self._file.close()
-        for number in range(self._files_max - 1, 0, -1):
-            older = numbered(self._path, number)
-            newer = numbered(self._path, number - 1)
-            if newer.exists():
-                newer.replace(older)
-        if self._files_max == 1:
-            self._path.unlink(missing_ok=True)
-        self._file = self._path.open("ab")
-        self._size = 0
+        self._file, self._size = newest, 0
 
 
 def numbered(path: Path, number: int) -> Path:

@@ -50,8 +50,9 @@ used.
 
 METRICS_INTRO = """# Metrics and logs
 
-`GET /metrics` of the operator plane, in Prometheus' text format. Labels are bounded: what is not known in advance is
-counted as `other`; ranks are in classes ({classes}). What each is good for, and when to alert: `observability.md`.
+`GET /metrics`, in Prometheus' text format. Where each process has it, what each metric is good for, and when to alert:
+`observability.md`. Labels are bounded: what is not known in advance is counted as `other`; ranks are in classes
+({classes}).
 """
 
 LOGS = """## Log

@@ -131,5 +131,7 @@ def duration(seconds: float | None) -> str | None:
 
 
 def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        value = "yes" if value else "no"
     text = "-" if value is None or value == "" else str(value)
     return text.replace("[", r"\[")

@@ -56,7 +56,7 @@ def tell_first_token(token: str) -> None:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask before something that can't be undone.
+    """Ask before something that takes effect at once and may hurt.
 
     Raises:
         InvalidRequestError: there is nobody to ask, and no ``--yes``.
@@ -65,5 +65,5 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise InvalidRequestError(f"{question} This can't be undone: repeat the command with --yes.", param="yes")
+        raise InvalidRequestError(f"{question} Nobody can be asked here: repeat the command with --yes.", param="yes")
     typer.confirm(question, abort=True, err=True)

@@ -27,7 +27,7 @@ def top_view(answer: Mapping[str, Any]) -> RenderableType:
     parts: list[RenderableType] = [_head(answer)]
     for worker in answer["workers"]:
         parts += [Text(), _worker_line(worker), _slots(worker["slots"])]
-    parts += [Text(), _tenants(answer)]
+    parts += [Text(), _tenants(answer) if answer["tenants"] else Text("no first token in the last minute")]
     parts += [
         Text(f"not reached: {each['role']} {each['name']}: {each['reason']}", "red") for each in answer["unreached"]
     ]

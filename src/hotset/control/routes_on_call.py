@@ -25,7 +25,7 @@ from hotset.core.ids import EngineName, RequestId, parse_tenant
 from hotset.core.on_call import RequestAtWorker, merged
 from hotset.core.residency_report import WorkerReport
 
-_NO_SERVER = "Nothing goes on: this needs a running server (hotset serve)."
+_NO_SERVER = "Nothing goes on: this needs a running hotset serve or hotset control."
 #: Of the times to the first token that are told.
 _SHARES = (0.5, 0.95)
 

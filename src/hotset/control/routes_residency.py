@@ -34,7 +34,7 @@ from hotset.core.snapshot import RoutingSnapshot
 from hotset.core.versions import VersionRecord
 from hotset.storage.catalogue import Catalogue
 
-_NO_ENGINE = "No engine runs, so there are no slots to show: this needs a running server (hotset serve)."
+_NO_ENGINE = "No engine runs, so there are no slots to show: this needs a running hotset serve or hotset control."
 
 
 def residency_endpoints(control: Control) -> list[Endpoint]:

@@ -43,6 +43,6 @@ async def keep_linked(
         finally:
             link.close("it is no longer wanted")
         if reason != last_reason:
-            _log.warning("not linked to %s: %s", address, reason)
+            _log.warning("not linked to %s, trying again: %s", address, reason)
             last_reason = reason
         await asyncio.sleep(pause_s)

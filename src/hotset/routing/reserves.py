@@ -35,6 +35,11 @@ class ReserveGap:
     @property
     def message(self) -> str:
         """One sentence for an operator."""
+        if not self.num_workers:
+            return (
+                f"Tenant {self.tenant}, pool {self.pool}: {self.lost} is the pool's only worker; with it lost, nothing "
+                f"serves this tenant, whose reserve of {self.reserve_slots} slots asks for a second one."
+            )
         when = "now" if self.lost is None else f"with {self.lost} lost"
         return (
             f"Tenant {self.tenant}, pool {self.pool}: {when}, its reserve of {self.reserve_slots} slots on each of "

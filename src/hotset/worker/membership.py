@@ -81,7 +81,8 @@ class Membership:
             kept: Keeps the snapshot.
             usage: Tells control what tenants use here.
             metrics: Of this process.
-            make_agent: Makes the agent from the first snapshot that has the base, not yet run; None while none has.
+            make_agent: Makes the agent from the first snapshot that has the base, not yet run; None while none has,
+                which it tells in the log.
             pool: The pool that this worker's own configuration asks for.
             clock: Where time comes from.
         """
@@ -214,7 +215,6 @@ class Membership:
         if self.agent is None:
             self.agent = self._make_agent(snapshot)
             if self.agent is None:
-                _log.warning("control knows no base for this worker yet, or several: name one with --base")
                 return
             self.has_agent.set()
         self.agent.apply(snapshot)

@@ -267,7 +267,7 @@ def test_without_a_server_there_is_usage_and_nothing_goes_on(tmp_path: Path, hot
     assert command("usage", "--json")[1]["rows"] == []
     status, _, err = command("top", "--once")
     assert status == 1
-    assert "needs a running server" in err
+    assert "needs a running hotset serve" in err
 
 
 def test_from_elsewhere_files_are_uploaded_and_links_are_not_followed(

@@ -100,7 +100,9 @@ def test_slots_tenants_and_what_goes_next_as_requests_come(
         "2 of 2 slots taken.",
         "borrow 1",
         "Next: a tenant without slots would get slot 1; tenant-2/adapter@1 would go.",
-        "Warm: 3 versions, ",
+        "Local store: ",
+        "versions: 3",
+        "needed in",
     ):
         assert part in text, text
     warm = [line for line in metrics(live).splitlines() if line.startswith('hotset_adapter_resident_bytes{rank="')]

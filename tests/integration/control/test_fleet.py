@@ -269,8 +269,8 @@ def test_a_reserve_that_would_not_survive_a_loss_is_told(tmp_path: Path) -> None
             assert pool["workers"] == ["a"]
             (warning,) = pool["warnings"]
             assert warning == (
-                "Tenant acme, pool default: with a lost, its reserve of 2 slots on each of 0 workers "
-                "covers 0 of the 1 homes that it should."
+                "Tenant acme, pool default: a is the pool's only worker; with it lost, nothing serves this tenant, "
+                "whose reserve of 2 slots asks for a second one."
             )
             await joined(inst, base, "b")
             assert (await inst.ok("GET", "/pools"))["pools"][0]["warnings"] == []

@@ -1,10 +1,11 @@
 """What `residency show` says of the slots' width and of the local store."""
 
+import math
 from typing import Any
 
 import pytest
 
-from hotset.cli.commands.residency import _tell_store, _tell_width
+from hotset.cli.commands.residency import _needed_in, _tell_store, _tell_width
 
 MB = 1_000_000
 
@@ -23,7 +24,10 @@ def said(capsys: pytest.CaptureFixture[str]) -> list[str]:
 def test_what_one_version_of_a_high_rank_costs_the_others(capsys: pytest.CaptureFixture[str]) -> None:
     _tell_width(worker_of(8, 64, 16, None))
     assert said(capsys) == [
-        "Each slot is as large as rank 64, 8.0 MB: the 3 with versions take 24.0 MB, the versions 11.0 MB of it.",
+        (
+            "Each slot is as large as rank 64, 8.0 MB. Slots with versions: 3, together 24.0 MB; "
+            "the versions need 11.0 MB of it."
+        ),
         "acme/r64@1 alone needs rank 64; the others need 16 at most.",
         "A step computes each version at its own rank.",
     ]
@@ -57,7 +61,14 @@ def test_the_store_is_shown_by_tenant_with_whose_files_went(capsys: pytest.Captu
     cut = {"tenant": "acme", "reserve_bytes": 4 * MB, "given": 3 * MB}
     _tell_store({"tenants": [tenant, idle], "byte_reserves_cut": [cut]}, warm)
     first, head, row, last = said(capsys)
-    assert first == "Warm: 2 versions, 5.0 MB of 9.0 MB."
+    assert first == "Local store: 5.0 MB of 9.0 MB, versions: 2."
     assert head.split("  ")[0] == "tenant"
     assert row.split() == ["acme", "2.0", "MB", "5.0", "MB", "3.0", "MB", "9.0", "MB", "reserve", "1", "own", "4"]
     assert last == "Byte reserve of acme cut to 3.0 MB of 4.0 MB: all of them pass the local store."
+
+
+def test_when_a_version_is_needed_is_told_as_the_seconds_that_its_worth_is_made_of() -> None:
+    assert _needed_in({"worth": math.log(0.5 / 600), "load_s": 0.5}) == "10.0 min"
+    assert _needed_in({"worth": math.log(0.001 / 3), "load_s": 0.0001}) == "3.0 s"
+    assert _needed_in({"worth": None, "load_s": 0.5}) is None
+    assert _needed_in({"worth": -1.0, "load_s": None}) is None

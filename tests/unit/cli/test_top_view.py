@@ -61,3 +61,11 @@ def test_a_frame_has_workers_slots_queue_tenants_and_the_worst() -> None:
     assert "tiny: no engine serves it" in lines
     assert "globex 500 ms 2.0 s worst" in lines
     assert "[acme] 20 ms 40 ms" in lines
+
+
+def test_a_frame_without_first_tokens_says_so() -> None:
+    console = Console(file=io.StringIO(), width=120, force_terminal=False)
+    console.print(top_view({**ANSWER, "tenants": []}))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "no first token in the last minute" in text
+    assert "p95" not in text

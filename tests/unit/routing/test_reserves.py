@@ -50,6 +50,10 @@ def test_the_worst_loss_is_told() -> None:
 def test_the_last_worker_takes_every_reserve_with_it() -> None:
     (gap,) = gaps({ACME: 2}, {ACME: at_home("a")}, THREE[:1])
     assert (gap.lost, gap.num_covered, gap.num_workers) == ("a", 0, 0)
+    assert gap.message == (
+        "Tenant acme, pool default: a is the pool's only worker; with it lost, nothing serves this tenant, "
+        "whose reserve of 2 slots asks for a second one."
+    )
 
 
 def test_reserves_that_do_not_fit_now_are_told_without_a_loss() -> None:

@@ -12,7 +12,7 @@ from hotset.cli.session import Cut, Json, Yes, admin, confirm, settings_of
 from hotset.cli.version_steps import Goal, bring_to, version_path
 from hotset.registry.verify import VerifyPolicy
 
-app = typer.Typer(no_args_is_help=True, help="Adapters: verify, push, prove, approve, promote, retire.")
+app = typer.Typer(no_args_is_help=True, help="Adapters: publish them, bring them into service, take them out.")
 
 Folder = Annotated[Path, typer.Argument(help="Folder with adapter_config.json and safetensors weights.")]
 Ref = Annotated[str, typer.Argument(help="owner/name@N.")]
@@ -102,7 +102,7 @@ def list_all(
         print_json(adapters)
         return
     rows = [
-        (row["ref"], row["state"], row["base"], row["rank_max"], size(row["size_bytes"]), moment(row["created_at_s"]))
+        (row["ref"], _state(row), row["base"], row["rank_max"], size(row["size_bytes"]), moment(row["created_at_s"]))
         for adapter in adapters
         for row in adapter["versions"]
     ]
@@ -222,7 +222,7 @@ def tell_version(version: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         print_json(version)
         return
-    say(f"{version['ref']} is {version['state']}." + (f" {version['reason']}" if version["reason"] else ""))
+    say(f"{version['ref']} is {_state(version)}." + (f" {version['reason']}" if version["reason"] else ""))
     for warning in version["warnings"]:
         say(f"warning ({warning['code']}): {warning['message']}")
 
@@ -231,6 +231,11 @@ def _step(context: typer.Context, ref: str, verb: str, body: dict[str, Any], as_
     with admin(context) as client:
         version = client.post(f"{version_path(ref)}/{verb}", body)
     tell_version(version, as_json=as_json)
+
+
+def _state(version: dict[str, Any]) -> str:
+    """Return a version's state, and beside it what keeps it from being served all the same."""
+    return f"{version['state']} ({_bytes(version)})" if version["is_quarantined"] else str(version["state"])
 
 
 def _bytes(version: dict[str, Any]) -> str:
@@ -243,7 +248,7 @@ def _print_version(version: dict[str, Any]) -> None:
     print_pairs(
         [
             ("version", version["ref"]),
-            ("state", version["state"]),
+            ("state", _state(version)),
             ("reason", version["reason"]),
             ("base", version["base"]),
             ("digest", version["digest"]),

@@ -14,6 +14,10 @@ pools = typer.Typer(no_args_is_help=True, help="Pools: add, list, assign, set, r
 workers = typer.Typer(help="Workers: run one, list, cordon, drain, uncordon, pick, remove.")
 
 _POLL_S = 0.5
+_NO_WORKER = (
+    "No worker has registered: hotset worker runs one. The one within hotset serve is in no list here; "
+    "hotset residency show tells of it."
+)
 _POOL_COLUMNS = ("pool", "base", "kind", "rank class", "release schedule", "tenants", "workers")
 _WORKER_COLUMNS = (
     "worker", "base", "pool", "state", "slots", "free", "resident", "homes", "running", "waiting", "oldest wait",
@@ -91,6 +95,9 @@ def assign_to_pool(
     with admin(context) as client:
         answer = client.post(f"/pools/{pool}/assign", {"tenant": tenant, "worker": worker, "base": base})["pools"]
     _tell(answer, json, f"{tenant or worker} is in pool {pool}.")
+    for row in answer:
+        if tenant and not json and row["pool"] == pool and not row["workers"]:
+            warn(f"Warning: pool {pool} has no worker: in a fleet, nothing serves {tenant} until one is assigned.")
 
 
 @pools.command("set")
@@ -129,7 +136,7 @@ def list_workers(context: typer.Context, json: Json = False) -> None:
     if json:
         print_json(found)
         return
-    print_table(_WORKER_COLUMNS, map(_worker_row, found), empty="No worker has registered.")
+    print_table(_WORKER_COLUMNS, map(_worker_row, found), empty=_NO_WORKER)
 
 
 @workers.command("cordon")

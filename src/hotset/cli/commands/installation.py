@@ -1,6 +1,8 @@
 """``hotset store``, ``audit``, ``config``, ``doctor``: the installation as a whole."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from json import dumps
+from typing import Annotated, Any
 
 import typer
 import yaml
@@ -65,8 +67,22 @@ def list_audit(
     if json:
         print_json(entries)
         return
-    rows = [(row["number"], moment(row["at_s"]), row["actor"], row["action"], row["subject"]) for row in entries]
-    print_table(("number", "when", "who", "did", "to"), rows, empty="There is no entry.")
+    rows = [
+        (row["number"], moment(row["at_s"]), row["actor"], row["action"], row["subject"], _details(row["details"]))
+        for row in entries
+    ]
+    print_table(("number", "when", "who", "did", "to", "details"), rows, empty="There is no entry.")
+    if len(entries) == limit:
+        say(f"There may be more: --after {entries[-1]['number']}.")
+
+
+def _details(details: Mapping[str, Any]) -> str:
+    """Return what an entry says beside who did what to what; digests, and what is unset or off, are left out."""
+    return ", ".join(
+        f"{name}: {value if isinstance(value, str | int | float) else dumps(value)}"
+        for name, value in details.items()
+        if name != "digest" and value is not None and value is not False and value not in ("", [], {})
+    )
 
 
 @audit.command("verify")

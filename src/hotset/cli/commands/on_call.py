@@ -117,7 +117,7 @@ def usage(
 
 
 def _cell(value: object) -> object:
-    return f"{value:.1f}" if isinstance(value, float) else value
+    return f"{value:.2f}" if isinstance(value, float) else value
 
 
 def top(

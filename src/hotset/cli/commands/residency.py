@@ -1,5 +1,6 @@
 """``hotset residency``: who holds which slot, why, since when, and what goes next."""
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -8,6 +9,7 @@ import typer
 from hotset.cli.output import duration, print_json, print_table, say, size, warn_unreached
 from hotset.cli.session import Json, admin
 from hotset.cli.wording import named
+from hotset.residency.slots import LOAD_MIN_S
 
 residency = typer.Typer(no_args_is_help=True, help="The engines' slots: show.")
 _SLOT_COLUMNS = (
@@ -21,7 +23,7 @@ _SLOT_COLUMNS = (
     "leases",
     "used by",
     "bytes",
-    "worth",
+    "needed in",
 )
 _TENANT_COLUMNS = ("tenant", "reserve", "limit", "held", "wanting", "loads left", "loads/min", "caused", "suffered")
 _BYTE_COLUMNS = ("tenant", "in slots", "in store", "reserve", "limit", "store evictions caused", "suffered")
@@ -78,8 +80,8 @@ def _tell_width(worker: dict[str, Any]) -> None:
     if slot_bytes and held:
         needed = sum(slot["slot_bytes"] for slot in held)
         say(
-            f"Each slot is as large as rank {width}, {size(slot_bytes)}: the {len(held)} with versions take "
-            f"{size(slot_bytes * len(held))}, the versions {size(needed)} of it."
+            f"Each slot is as large as rank {width}, {size(slot_bytes)}. Slots with versions: {len(held)}, together "
+            f"{size(slot_bytes * len(held))}; the versions need {size(needed)} of it."
         )
     by_rank = sorted(((slot["rank"], slot["version"]) for slot in worker["slots"] if slot["rank"]), reverse=True)
     if by_rank:
@@ -95,7 +97,7 @@ def _tell_width(worker: dict[str, Any]) -> None:
 def _tell_store(worker: dict[str, Any], warm: dict[str, Any]) -> None:
     """Tell what the local store holds, and whose it is."""
     largest = ", ".join(f"{each['version']} {size(each['bytes'])}" for each in warm["largest"])
-    held = f"Warm: {warm['num_versions']} versions, {size(warm['bytes'])} of {size(warm['bytes_max'])}"
+    held = f"Local store: {size(warm['bytes'])} of {size(warm['bytes_max'])}, versions: {warm['num_versions']}"
     say(held + (f"; largest: {largest}." if largest else "."))
     rows = [_byte_row(tenant) for tenant in worker["tenants"] if tenant["store_bytes"] or tenant["reserve_bytes"]]
     if rows:
@@ -119,8 +121,15 @@ def _slot_row(slot: dict[str, Any]) -> tuple[object, ...]:
         f"{slot['num_running']} + {slot['num_waiting']} waiting" if slot["num_waiting"] else slot["num_running"],
         _counts(slot["users"]),
         None if slot["slot_bytes"] is None else size(slot["slot_bytes"]),
-        None if slot["worth"] is None else f"{slot['worth']:.2f}",
+        _needed_in(slot),
     )
+
+
+def _needed_in(slot: dict[str, Any]) -> str | None:
+    """Return when the policy guesses that a hot version is asked for next: the seconds that its worth is made of."""
+    if slot["worth"] is None or slot["load_s"] is None:
+        return None
+    return duration(max(LOAD_MIN_S, slot["load_s"]) / math.exp(slot["worth"]))
 
 
 def _tenant_row(tenant: dict[str, Any]) -> tuple[object, ...]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from hotset.worker.blob_fetch import BlobFetcher
 from hotset.worker.door import WorkerDoor
 from hotset.worker.membership import Membership
 
+_log = logging.getLogger(__name__)
+
 #: How long gateways may still read what their requests came to, once the engine of a worker that ends is done.
 _LAST_WORDS_S = 10.0
 
@@ -47,6 +50,8 @@ class WorkerServer:
         self._settings = settings
         self._place = place
         self._metrics = Metrics(clock)
+        #: What was last said to be missing before there can be an agent.
+        self._told_lacking = ""
         declared = {base.name: base.folder for base in settings.desired.bases}
         self._folders = BaseFolders(place.folder, declared)
         self._blobs = BlobFetcher(
@@ -141,11 +146,24 @@ class WorkerServer:
     def _base_in(self, snapshot: RoutingSnapshot) -> BaseVersion | None:
         """Return the base to serve: the one named, or the only one there is."""
         named = [base for base in snapshot.bases.values() if self._base_name in (None, base.name)]
-        return named[0] if len(named) == 1 else None
+        if len(named) == 1:
+            return named[0]
+        if (lacking := _lacking(self._base_name, snapshot)) != self._told_lacking:
+            _log.warning(lacking)
+            self._told_lacking = lacking
+        return None
 
     def _is_ready(self) -> bool:
         agent = self._member.agent
         return agent is not None and agent.is_ready() and self._member.fence() > 0
+
+
+def _lacking(base_name: str | None, snapshot: RoutingSnapshot) -> str:
+    """Return why a worker can't tell its base from a snapshot, and what helps."""
+    known = sorted({base.name for base in snapshot.bases.values()})
+    if base_name is None and known:
+        return f"control has several bases ({', '.join(known)}): end this worker and name one with --base"
+    return f"control has no base{f' {base_name}' if base_name else ''} yet (hotset base add); waiting for it"
 
 
 async def _tell_ready(agent: LocalAgent, told: WorkerTold) -> None:

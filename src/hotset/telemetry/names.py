@@ -273,7 +273,9 @@ METRICS: tuple[MetricName, ...] = (
 RANK_CLASSES: tuple[int, ...] = (8, 16, 32, 64, 128)
 
 #: What a log line may say beside its message, where the record carries it.
-LOG_EXTRAS: tuple[str, ...] = ("request_id", "base", "engine", "slots", "version", "tier", "seconds", "reason")
+LOG_EXTRAS: tuple[str, ...] = (
+    *("request_id", "worker", "fence", "base", "engine", "slots", "version", "tier", "seconds", "status", "reason"),
+)
 
 #: Fields of a structured log line.
 LOG_FIELDS: tuple[str, ...] = ("at", "level", "room", "message", *LOG_EXTRAS, "error")

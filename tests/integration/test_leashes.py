@@ -24,7 +24,7 @@ time.sleep(300)
 """
 ORDERLY_CHECK = f"""
 import subprocess, sys, time
-from tests.support.ending import ending_in_order
+from hotset.cli.ending import ending_in_order
 sleeper = subprocess.Popen([sys.executable, "-c", {SLEEP!r}], start_new_session=True)
 with ending_in_order():
     try:
@@ -34,16 +34,26 @@ with ending_in_order():
         sleeper.kill()
         sleeper.wait()
 """
+#: A command that needs a server for a while, such as `hotset try`.
+COMMAND_WITH_SERVER = """
+import sys, time
+from pathlib import Path
+from hotset.cli.server_process import server_process
+from hotset.core.clock import SystemClock
+with server_process(Path(sys.argv[1]), SystemClock(), flags=("--port", "0", "--admin-port", "0")) as server:
+    print(server.pid, flush=True)
+    time.sleep(300)
+"""
 
 
-def end_check(check: str, number: signal.Signals) -> tuple[int, int]:
+def end_check(check: str, number: signal.Signals, *arguments: str) -> tuple[int, int]:
     """Run a check until it told what it started, end it, and return that and its exit status."""
-    command = [sys.executable, "-c", check]
+    command = [sys.executable, "-c", check, *arguments]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         sleeper = int(running.stdout.readline())
         running.send_signal(number)
-        return sleeper, running.wait(30)
+        return sleeper, running.wait(60)
 
 
 def wait_gone(pid: int) -> bool:
@@ -55,7 +65,7 @@ def wait_gone(pid: int) -> bool:
         except psutil.NoSuchProcess:
             return True
 
-    return within(is_gone, 10.0)
+    return within(is_gone, 30.0)
 
 
 def within(is_so: Callable[[], bool], seconds: float) -> bool:
@@ -76,6 +86,13 @@ def test_what_a_killed_check_started_ends_with_it() -> None:
 def test_a_check_that_is_told_to_end_leaves_its_contexts() -> None:
     sleeper, status = end_check(ORDERLY_CHECK, signal.SIGTERM)
     assert (status, wait_gone(sleeper)) == (128 + signal.SIGTERM, True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_server_that_a_command_started_ends_with_it(number: signal.Signals, tmp_path: Path) -> None:
+    server, status = end_check(COMMAND_WITH_SERVER, number, str(tmp_path / "home"))
+    assert status in (128 + number, -number)
+    assert wait_gone(server)
 
 
 def test_a_leashed_command_keeps_its_process_id_its_words_and_its_status() -> None:

@@ -21,11 +21,11 @@ from typing import Any
 import httpx
 
 from hotset.cli.client import AdminClient, unix_client
+from hotset.cli.ending import ending_in_order
 from hotset.cli.running import Addresses, read_addresses_at
 from hotset.core.errors import ServerUnreachableError
 from hotset.storage.state_folder import StateFolder
 from tests.support.adapters import BASE_NAME
-from tests.support.ending import ending_in_order
 from tests.support.leashed import leashed
 from tests.support.server import BASE, TenantInPlace, add_tenant, write_config, write_world
 

@@ -23,7 +23,6 @@ from hotset.cli.server_process import ServerProcess, server_process
 from hotset.core.clock import SystemClock
 from tests.support.adapters import BASE_NAME, make_adapter, tiny_base_shape
 from tests.support.bases import make_tiny_base
-from tests.support.ending import ending_in_order
 
 BASE = "tiny"
 ALIAS = "adapter"
@@ -102,7 +101,7 @@ def write_config(root: Path, **sections: dict[str, Any]) -> Path:
 @contextlib.contextmanager
 def bare_server(home: Path, config: Path) -> Generator[RunningServer]:
     """Give a server over a state folder, whatever is in it."""
-    with ending_in_order(), server_process(home, CLOCK, flags=("-f", str(config))) as process:
+    with server_process(home, CLOCK, flags=("-f", str(config))) as process:
         yield RunningServer(process, home, process.admin)
 
 

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +84,18 @@ def stop_on_signals() -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, on_signal, number)
     return stop
+
+
+def stop_with_input(stop: asyncio.Event) -> None:
+    """Set an event once standard input ends, as it does when whoever holds its other end dies, however that happens."""
+    loop, read_end = asyncio.get_running_loop(), sys.stdin.fileno()
+
+    def on_input() -> None:
+        if not os.read(read_end, 4096):
+            loop.remove_reader(read_end)
+            stop.set()
+
+    loop.add_reader(read_end, on_input)
 
 
 @contextlib.asynccontextmanager

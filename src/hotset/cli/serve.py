@@ -14,7 +14,7 @@ from pathlib import Path
 from starlette.applications import Starlette
 
 from hotset.cli.listening import QuietServer, address_of, admin_server, bind_tcp, bind_unix
-from hotset.cli.running import Addresses, drain, read_addresses_at, serving, stop_on_signals
+from hotset.cli.running import Addresses, drain, read_addresses_at, serving, stop_on_signals, stop_with_input
 from hotset.cli.settings import Settings
 from hotset.cli.wiring import EnginePool, make_control, make_job_book
 from hotset.control.actors import LOCAL_ADMIN
@@ -142,8 +142,14 @@ class Server:
         return find_in(self.folder.logs, request_id)
 
 
-async def serve(settings: Settings, clock: Clock, told: Told) -> None:
+async def serve(settings: Settings, clock: Clock, told: Told, *, until_input_ends: bool = False) -> None:
     """Serve until SIGTERM or SIGINT, then drain; a second signal ends the process at once.
+
+    Args:
+        settings: Of this server.
+        clock: Where time comes from.
+        told: Hears how far it is.
+        until_input_ends: Drain also once standard input ends.
 
     Raises:
         StateLockedError: another process holds the state folder.
@@ -154,6 +160,8 @@ async def serve(settings: Settings, clock: Clock, told: Told) -> None:
         folder.initialise()
         server = Server(settings, folder, clock)
         stop = stop_on_signals()
+        if until_input_ends:
+            stop_with_input(stop)
         try:
             first_token = await server.open()
             async with server.listening() as addresses:

@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 
 from hotset.cli.client import AdminClient, unix_client
+from hotset.cli.ending import ending_in_order
 from hotset.cli.running import Addresses
 from hotset.cli.serve import read_addresses
 from hotset.core.clock import Clock
@@ -67,6 +68,8 @@ def server_process(
 ) -> Generator[ServerProcess]:
     """Give a server over a state folder; leaving the context drains and stops it.
 
+    SIGTERM leaves the context too; where this process is killed, the server ends by itself.
+
     Args:
         home: The state folder.
         clock: Bounds the waits.
@@ -80,18 +83,19 @@ def server_process(
     for path in (folder.path, folder.logs):
         make_private_folder(path)
     log = folder.logs / LOG_FILE
-    command = [sys.executable, "-m", "hotset.cli", "--home", str(folder.path), "serve", *flags]
+    command = [sys.executable, "-m", "hotset.cli", "--home", str(folder.path), "serve", "--until-input-ends", *flags]
     with log.open("wb") as output:
         # A session of its own: an interrupt typed at the terminal is ours to pass on, once.
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own arguments
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=True
+            command, stdin=subprocess.PIPE, stdout=output, stderr=output, env=environment, start_new_session=True
         )
-    try:
-        addresses = _wait_started(process, home, log, clock)
-        with unix_client(folder.admin_socket) as admin:
-            yield ServerProcess(process, addresses, admin, log, clock)
-    finally:
-        _stop(process)
+    with ending_in_order(), process:
+        try:
+            addresses = _wait_started(process, home, log, clock)
+            with unix_client(folder.admin_socket) as admin:
+                yield ServerProcess(process, addresses, admin, log, clock)
+        finally:
+            _stop(process)
 
 
 def last_words(log: Path) -> str:

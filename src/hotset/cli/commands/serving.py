@@ -42,6 +42,9 @@ def serve_here(
         int | None, typer.Option(help="Of the operator plane; 0 takes a free one.", show_default=False)
     ] = None,
     engine: EngineOption = None,
+    until_input_ends: Annotated[
+        bool, typer.Option("--until-input-ends", help="End also once standard input ends, as with a parent that dies.")
+    ] = False,
 ) -> None:
     """Serve: tenant plane, operator plane and engines, until SIGTERM or Ctrl-C."""
     flags = {
@@ -54,7 +57,8 @@ def serve_here(
     settings = settings_of(context, file, flags)
     configure(level=logging.INFO)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve(settings, CLOCK, Told(tell_started, tell_declared, tell_ready, tell_draining)))
+        told = Told(tell_started, tell_declared, tell_ready, tell_draining)
+        runner.run(serve(settings, CLOCK, told, until_input_ends=until_input_ends))
 
 
 def try_one(

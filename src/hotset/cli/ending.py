@@ -1,4 +1,4 @@
-"""What a check does when it is told to end: it leaves its contexts, so that nothing that it started stays."""
+"""How a command that started others ends, when it is told to: it leaves its contexts, so that nothing of it stays."""
 
 import contextlib
 import signal

@@ -14,6 +14,7 @@ _FETCHES = 'hotset_blob_fetches_total{outcome="done"}'
 pytestmark = pytest.mark.timeout(240)
 
 
+@pytest.mark.slow
 def test_a_worker_with_a_folder_of_its_own_fetches_what_it_loads(tmp_path: Path) -> None:
     write_world(tmp_path, adapters=3)
     fleet = Fleet(tmp_path / "home", write_config(tmp_path, engine={"kind": "instant"}))

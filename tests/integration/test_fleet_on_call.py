@@ -73,6 +73,7 @@ def whole(fleet: Fleet) -> None:
 
 
 def test_a_request_is_explained_whichever_gateway_and_worker_had_it(fleet: Fleet) -> None:
+    fleet.until(lambda: all(each["engine"] for each in told(fleet, "/residency")["workers"]), "what engines report")
     # More versions than slots: every worker evicts.
     rounds = [(gateway, f"tenant-{n}") for _ in range(3) for gateway in ("g1", "g2") for n in range(NUM_ADAPTERS)]
     asked = {served(fleet, gateway, tenant): (gateway, tenant) for gateway, tenant in rounds}
@@ -116,6 +117,7 @@ def test_top_is_of_all_gateways_and_workers_together(fleet: Fleet) -> None:
     assert ([worker["worker"] for worker in residency["workers"]], residency["unreached"]) == (["w1", "w2"], [])
 
 
+@pytest.mark.slow
 def test_usage_counts_each_request_once_through_kills_and_without_control(fleet: Fleet) -> None:
     before = requests_used(fleet).get("tenant-0", 0)
     for gateway in ("g1", "g2", "g1"):
@@ -161,6 +163,7 @@ def test_a_worker_counts_loads_and_slots_and_control_that_starts_anew_counts_non
     assert loads() == before
 
 
+@pytest.mark.slow
 def test_who_is_down_is_named_everywhere(fleet: Fleet) -> None:
     request = served(fleet, "g2", "tenant-1")
     worker = told(fleet, f"/requests/{request}")["worker"]
@@ -222,7 +225,7 @@ def test_readiness_of_each_process_is_true(fleet: Fleet) -> None:
 
 def test_a_gateway_without_a_snapshot_is_not_ready(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path / "home", tmp_path / "none.yaml")
-    fleet.config.write_text("server: {tenant_port: 0}\nfleet: {metrics_port: 0}\n")
+    fleet.config.write_text("server: {tenant_port: 0, admin_port: 0}\nfleet: {metrics_port: 0}\n")
     try:
         control = fleet.add("control", "control")
         fleet.until(control.addresses, "control")

@@ -379,6 +379,7 @@ def test_a_job_of_another_tenant_runs_beside_many_of_one(tmp_path: Path) -> None
         async with asyncio.timeout(5):
             while (await call(world, "GET", f"/v1/jobs/{other}", tenant=GLOBEX)).json()["status"] != "completed":
                 await asyncio.sleep(0.01)
+        await eventually(lambda: world.agent.num_held >= SOON.running_max // 2)
         assert world.agent.num_held == SOON.running_max // 2
         world.agent.release.set()
 

@@ -58,6 +58,7 @@ async def plant(live: LiveServer, root: Path) -> None:
     await control.approving.promote(LOCAL_ADMIN, BAD)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_what_makes_nan_and_got_past_verify_is_found_and_quarantined(tmp_path: Path) -> None:
     async def story() -> None:

@@ -66,14 +66,19 @@ def unreached(answer: dict[str, Any]) -> list[tuple[str, str]]:
     return [(each["role"], each["name"]) for each in answer["unreached"]]
 
 
+def engines_told(fleet: Fleet) -> list[str | None]:
+    return [each["engine"] for each in told(fleet, "/residency")["workers"]]
+
+
 def whole(fleet: Fleet) -> None:
     """Wait until every process is linked again and requests are answered."""
     fleet.until(lambda: not told(fleet, "/holders")["unreached"], "every process")
     fleet.until(lambda: fleet.ready("g1") and fleet.ready("g2"), "both gateways")
+    fleet.until(lambda: engines_told(fleet) == ["instant 1"] * 2, "both workers' reports")
 
 
 def test_a_request_is_explained_whichever_gateway_and_worker_had_it(fleet: Fleet) -> None:
-    fleet.until(lambda: all(each["engine"] for each in told(fleet, "/residency")["workers"]), "what engines report")
+    whole(fleet)
     # More versions than slots: every worker evicts.
     rounds = [(gateway, f"tenant-{n}") for _ in range(3) for gateway in ("g1", "g2") for n in range(NUM_ADAPTERS)]
     asked = {served(fleet, gateway, tenant): (gateway, tenant) for gateway, tenant in rounds}
@@ -102,6 +107,7 @@ def test_a_request_is_explained_whichever_gateway_and_worker_had_it(fleet: Fleet
 
 
 def test_top_is_of_all_gateways_and_workers_together(fleet: Fleet) -> None:
+    whole(fleet)
     for gateway in ("g1", "g2", "g2"):
         served(fleet, gateway, "tenant-0")
     shown = told(fleet, "/top")

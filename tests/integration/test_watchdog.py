@@ -10,7 +10,7 @@ import pytest
 
 from hotset.core.errors import EngineUnavailableError, LoadFailedError
 from hotset.core.messages import Failed
-from tests.support.agent_world import AgentWorld, finish, text_of
+from tests.support.agent_world import AgentWorld, finish
 from tests.support.wrong_engines import WrongEngine, Wrongs
 
 Story = Callable[[AgentWorld, Wrongs], Awaitable[None]]

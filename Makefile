@@ -55,14 +55,17 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.demo
 demo: $(VENV)/.demo
 	@$(BIN)/hotset demo $(ARGS)
 
-# Two halves at once, one a core: most of the second one's tests start processes and wait for them.
+# Two halves at once, one a core: those of one start processes and wait for them.
+QUICK := tests/unit tests/property
+STEADY := tests/contract tests/docs tests/simulation tests/tidy
 test: $(VENV)/.dev
-	@export OMP_NUM_THREADS=1; unit=0; others=0; \
-	$(PYTEST) -m "not slow" tests/unit tests/property $(DECIDING:%=--cov=hotset.%) --cov-branch \
-	  --cov-report=term:skip-covered --cov-fail-under=95 >$(VENV)/unit-tests.log 2>&1 & half=$$!; \
-	trap 'kill $$half 2>/dev/null || true' EXIT; \
-	$(PYTEST) -m "not slow" --ignore=tests/unit --ignore=tests/property tests || others=$$?; \
-	wait $$half || unit=$$?; cat $(VENV)/unit-tests.log; exit $$((unit | others))
+	@export OMP_NUM_THREADS=1; one=0; other=0; \
+	{ $(PYTEST) -m "not slow" $(QUICK) $(DECIDING:%=--cov=hotset.%) --cov-branch \
+	  --cov-report=term:skip-covered --cov-fail-under=95 && $(PYTEST) -m "not slow" $(STEADY); \
+	} >$(VENV)/other-half.log 2>&1 & half=$$!; \
+	trap 'pkill -P $$half 2>/dev/null || true' EXIT; \
+	$(PYTEST) -m "not slow" $(patsubst %,--ignore=%,$(QUICK) $(STEADY)) tests || one=$$?; \
+	wait $$half || other=$$?; cat $(VENV)/other-half.log; exit $$((one | other))
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

@@ -56,8 +56,8 @@ MUTATIONS = (
         "I5",
         "a slot inside another tenant's reserve may be taken for one's own",
         "src/hotset/residency/room.py",
-        "lent = [slot for slot in idle if slot.account != tenant and excess(slot.account) > 0]",
-        "lent = [slot for slot in idle if slot.account != tenant]",
+        "return [slot for slot in slots if borrowed.get(slot.account, 0) > least]",
+        "return [slot for slot in slots if slot.account in borrowed]",
         ("tests/unit/residency", "tests/property/test_residency_machine.py"),
     ),
     Mutation(

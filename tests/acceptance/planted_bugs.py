@@ -57,8 +57,8 @@ BUGS = (
         ("I5",),
         "a slot inside another tenant's reserve may be taken by one that borrows",
         "src/hotset/residency/room.py",
-        "return [*own, *_lent(idle, borrowed, own_borrowed if own_borrowed > 1 else 0)] or busy",
-        "return [*own, *idle] or busy",
+        "room = [*own, *_lent(idle, borrowed, own_borrowed if own_borrowed > 1 else 0)] or busy",
+        "room = [*own, *idle] or busy",
     ),
     Bug(
         ("I6",),

@@ -155,11 +155,10 @@ def test_usage_counts_each_request_once_through_kills_and_without_control(fleet:
 
 def test_a_worker_counts_loads_and_slots_and_control_that_starts_anew_counts_none_twice(fleet: Fleet) -> None:
     def loads() -> int:
-        answer = told(fleet, "/usage")
-        assert any(row["slot_seconds"] > 0 for row in answer["rows"])
-        return sum(row["loads"] for row in answer["rows"])
+        return sum(row["loads"] for row in told(fleet, "/usage")["rows"])
 
     fleet.until(loads, "loads")
+    fleet.until(lambda: any(row["slot_seconds"] > 0 for row in told(fleet, "/usage")["rows"]), "time in slots")
     time.sleep(1.1)  # workers look at their slots every second
     before = loads()
     fleet.processes["control"].kill()

@@ -2,25 +2,29 @@
 
 A worker says its suspicions until the snapshot lacks the versions; each is acted upon once. One incident costs at most
 `INCIDENT_MAX` versions, and one worker at most `HOUR_MAX` an hour: what is beyond that, or of another base than the
-worker's, is told, and left to people.
+worker's, is told, and left to people. The telling is bounded, too: no worker fills the audit log.
 """
 
 import asyncio
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 
 from hotset.control.commits import Commits
 from hotset.control.withholding import WATCHDOG, Withholding
 from hotset.core.clock import Clock
 from hotset.core.errors import OperatorError
-from hotset.core.fleet import Suspicion
+from hotset.core.fleet import FlawCode, Suspicion
 from hotset.core.ids import EngineName, VersionRef, WorkerId
 from hotset.core.ports import SuspicionSource
 
 _log = logging.getLogger(__name__)
 INCIDENT_MAX = 4
 HOUR_MAX = 8
+#: Of one worker at a time; an honest one suspects a few at most.
+SUSPICIONS_MAX = 64
+#: Versions that one row of the audit log names.
+_NAMED_MAX = 8
 _HOUR_S = 3600.0
 #: How often sources are asked.
 _LOOK_S = 0.5
@@ -39,7 +43,11 @@ class Suspects:
         #: What was acted upon and is still being said.
         self._settled: set[_Key] = set()
         #: When versions were quarantined, by worker.
-        self._times: dict[str, deque[float]] = {}
+        self._quarantines: dict[str, deque[float]] = {}
+        #: When it was written down that a worker is not believed.
+        self._rows: dict[str, deque[float]] = {}
+        #: How many suspicions of a worker were left and are in no row yet.
+        self._unwritten: Counter[str] = Counter()
 
     async def run(self) -> None:
         """Look until cancelled; an error of ours leaves the workers' own holds as they are."""
@@ -56,41 +64,83 @@ class Suspects:
         keys = {(worker, each.version, each.incident) for worker, suspicions in said.items() for each in suspicions}
         self._settled &= keys
         for worker, suspicions in sorted(said.items()):
-            for suspicion in suspicions:
-                key = worker, suspicion.version, suspicion.incident
-                if key not in self._settled:
-                    await self._settle(worker, suspicion, suspicions)
-                    self._settled.add(key)
+            await self._look_at(worker, suspicions)
 
-    async def _settle(self, worker: str, suspicion: Suspicion, others: Sequence[Suspicion]) -> None:
+    async def _look_at(self, worker: str, suspicions: Sequence[Suspicion]) -> None:
+        """Act on what one worker says and did not say before."""
+        heeded = suspicions[:SUSPICIONS_MAX]
+        left = _Left()
+        for suspicion in heeded:
+            key = worker, suspicion.version, suspicion.incident
+            if key not in self._settled:
+                if (ref := await self._settle(worker, suspicion, heeded)) is not None:
+                    left.add(ref, suspicion)
+                    self._unwritten[worker] += 1
+                self._settled.add(key)
+        unheeded = {(worker, each.version, each.incident) for each in suspicions[SUSPICIONS_MAX:]} - self._settled
+        self._settled |= unheeded
+        self._unwritten[worker] += len(unheeded)
+        if left.refs or unheeded:
+            await self._leave(worker, left)
+
+    async def _settle(self, worker: str, suspicion: Suspicion, others: Sequence[Suspicion]) -> VersionRef | None:
+        """Quarantine a version that is routed; return it where the worker is not believed."""
         record = self._commits.snapshot.versions.get(suspicion.version)
         if record is None:
-            return
+            return None
         entry = self._commits.snapshot.workers.get(WorkerId(worker))
         is_of_its_base = entry is None or entry.facts.base == record.base  # else it can't have loaded it
         if not is_of_its_base or not self._is_within_bounds(worker, suspicion, others):
-            await self._leave(worker, record.ref, suspicion)
-            return
+            return record.ref
         try:
             await self._withholding.suspect(record.ref, worker, suspicion.flaw)
         except OperatorError as error:  # banned or gone meanwhile
             _log.warning("a suspect was not quarantined", extra={"version": str(record.ref), "reason": error.message})
-            return
+            return None
         _log.error("a suspect is quarantined", extra={"version": str(record.ref), "reason": suspicion.flaw})
+        return None
 
     def _is_within_bounds(self, worker: str, suspicion: Suspicion, others: Sequence[Suspicion]) -> bool:
         """Whether one more may be quarantined on this worker's word; if so, it is counted."""
+        of_incident = [each.version for each in others if each.incident == suspicion.incident]
+        if of_incident.index(suspicion.version) >= INCIDENT_MAX:
+            return False
+        return self._is_one_more(self._quarantines, worker)
+
+    async def _leave(self, worker: str, left: "_Left") -> None:
+        """Write down what is left to people: in one row a look, and so many an hour, with what had none before it."""
+        if not self._is_one_more(self._rows, worker):
+            return
+        num = self._unwritten[worker]
+        _log.critical("a worker suspects more than is believed", extra={"worker": worker, "reason": f"{num} versions"})
+        versions = [str(ref) for ref in left.refs]
+        details = {"versions": versions, "codes": sorted(left.codes), "num_unnamed": num - len(versions)}
+        await self._commits.run(
+            WATCHDOG, lambda change: change.audit("watchdog.ignored", f"worker/{worker}", **details)
+        )
+        del self._unwritten[worker]
+
+    def _is_one_more(self, counted: dict[str, deque[float]], worker: str) -> bool:
+        """Whether something may be done once more this hour on a worker's word; if so, it is counted."""
         now_s = self._clock.monotonic_s()
-        times = self._times.setdefault(worker, deque())
+        times = counted.setdefault(worker, deque())
         while times and now_s - times[0] > _HOUR_S:
             times.popleft()
-        of_incident = [each.version for each in others if each.incident == suspicion.incident]
-        if len(times) >= HOUR_MAX or of_incident.index(suspicion.version) >= INCIDENT_MAX:
+        if len(times) >= HOUR_MAX:
             return False
         times.append(now_s)
         return True
 
-    async def _leave(self, worker: str, ref: VersionRef, suspicion: Suspicion) -> None:
-        _log.critical("a worker suspects more than is believed", extra={"version": str(ref), "reason": worker})
-        details = {"worker": worker, "code": suspicion.flaw}
-        await self._commits.run(WATCHDOG, lambda change: change.audit("watchdog.ignored", ref, **details))
+
+class _Left:
+    """The first versions that one look left to people of one worker's word."""
+
+    def __init__(self) -> None:
+        self.refs: list[VersionRef] = []
+        self.codes: set[FlawCode] = set()
+
+    def add(self, ref: VersionRef, suspicion: Suspicion) -> None:
+        """Name one more where there is room."""
+        if len(self.refs) < _NAMED_MAX:
+            self.refs.append(ref)
+            self.codes.add(suspicion.flaw)

@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from hotset.control.fleet_numbers import fleet_numbers
-from hotset.control.suspects import HOUR_MAX, INCIDENT_MAX
+from hotset.control.suspects import HOUR_MAX, INCIDENT_MAX, SUSPICIONS_MAX
 from hotset.core.fleet import FlawCode, Suspicion
 from hotset.core.ids import Digest, EngineName
 from hotset.core.ports import Withdrawal
@@ -95,7 +95,10 @@ def test_one_incident_and_one_worker_cost_a_bounded_number_of_versions(tmp_path:
             await inst.control.suspects.look()
             await inst.control.suspects.look()
             assert await held(inst) == INCIDENT_MAX
-            assert len(await audited(inst, "watchdog.ignored")) == 1
+            (entry,) = await audited(inst, "watchdog.ignored")
+            assert (entry["actor"], entry["subject"]) == ("watchdog", "worker/w1")
+            left = inst.control.commits.snapshot.versions[names[INCIDENT_MAX]].ref
+            assert entry["details"] == {"versions": [str(left)], "codes": ["base_differs"], "num_unnamed": 0}
             for number, name in enumerate(names[INCIDENT_MAX:], start=2):
                 source.says("w1", name, incident=number)
                 await inst.control.suspects.look()
@@ -138,5 +141,40 @@ def test_a_worker_is_not_believed_of_another_base_than_its_own(tmp_path: Path) -
             source.says("w2", name)
             await inst.control.suspects.look()
             assert await held(inst) == 1
+
+    run(story())
+
+
+def test_of_what_one_worker_says_at_a_time_only_so_much_is_acted_on(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            source, (name,) = await prepared(inst, 1)
+            unknown = [EngineName(f"hs-{number:032x}") for number in range(SUSPICIONS_MAX)]
+            source.says("w1", *unknown, name)
+            for _ in range(2):
+                await inst.control.suspects.look()
+            assert await held(inst) == 0
+            (entry,) = await audited(inst, "watchdog.ignored")
+            assert entry["details"] == {"versions": [], "codes": [], "num_unnamed": 1}
+
+    run(story())
+
+
+def test_no_worker_fills_the_audit_log_and_what_had_no_row_is_counted_in_the_next(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            source, (name,) = await prepared(inst, 1)
+            others = Digest("sha256:" + "0" * 64)
+            await inst.control.fleet.register(replace(facts_of("w1"), base=others))
+            for incident in range(HOUR_MAX + 3):
+                source.says("w1", name, incident=incident)
+                await inst.control.suspects.look()
+            assert len(await audited(inst, "watchdog.ignored")) == HOUR_MAX
+            inst.clock.now_s += 3601.0
+            source.says("w1", name, incident=99)
+            await inst.control.suspects.look()
+            *_, newest = await audited(inst, "watchdog.ignored")
+            assert newest["details"] == {"versions": ["acme/a0@1"], "codes": ["base_differs"], "num_unnamed": 3}
+            assert await held(inst) == 0
 
     run(story())

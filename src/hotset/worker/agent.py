@@ -125,7 +125,7 @@ class LocalAgent:
             if self._life is not life:
                 raise EngineUnavailableError
         try:
-            return await life.submit(work, name, on_waiting)
+            return await life.reception.submit(work, name, on_waiting)
         except HotsetError as error:
             self._recollection.refused(work.request_id, error.code)
             raise

@@ -5,7 +5,6 @@ next engine's residency.
 """
 
 import asyncio
-import math
 from collections import Counter
 from collections.abc import Mapping
 
@@ -13,21 +12,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from hotset.admission.fair_queue import FairQueue
 from hotset.admission.first_token import SourceTier
-from hotset.admission.prompt_length import estimated_tokens
 from hotset.core.clock import Clock
 from hotset.core.errors import (
-    AdapterColdError,
-    HotsetError,
-    LoadFailedError,
     SlotReclaimedError,
-    SlotsFullError,
-    TooManyRequestsError,
 )
-from hotset.core.ids import EngineName, RequestId, TenantId
-from hotset.core.ports import Lane, OnWaiting, Waiting, Work
+from hotset.core.ids import EngineName, TenantId
 from hotset.core.quotas import Quota
 from hotset.core.versions import VersionRecord
-from hotset.dispatch.dispatcher import Arrived, Dispatcher, Frozen, Told
+from hotset.dispatch.dispatcher import Dispatcher, Frozen, Told
 from hotset.dispatch.prefetching import Homes
 from hotset.engines.port import Engine
 from hotset.residency.events import (
@@ -42,7 +34,6 @@ from hotset.residency.events import (
     Permitted,
     Quotas,
     Refuse,
-    Released,
     TimePassed,
     Unload,
 )
@@ -53,16 +44,14 @@ from hotset.routing.standing import HomeHere
 from hotset.telemetry.metrics import Metrics
 from hotset.worker.alarm import Alarm
 from hotset.worker.effect_runner import EffectRunner
-from hotset.worker.lease_ticket import LeaseTicket
 from hotset.worker.local_store import LocalStore
 from hotset.worker.observing import Observer
 from hotset.worker.progress import Progress
+from hotset.worker.reception import Reception
 from hotset.worker.recollection import Recollection
 from hotset.worker.refusals import error_of
-from hotset.worker.running import Running
 from hotset.worker.settings import WorkerSettings
 from hotset.worker.starting import Fresh
-from hotset.worker.turns import Turns
 from hotset.worker.watchdog import Finding, Rhythm, Watchdog
 
 
@@ -99,7 +88,6 @@ class EngineLife:
         self.num_places = settings.engine_sequences_max or facts.num_sequences_max
         queue = FairQueue(sequences_max=self.num_places, adapters_max=fresh.adapters_max)
         self._dispatcher = Dispatcher(self._residency, queue, waiting_max=settings.waiting_max)
-        self._turns = Turns()
         self._progress = Progress(clock)
         #: What is to be seen of it.
         self.observer = Observer(metrics, clock, recollection or Recollection(clock))
@@ -117,9 +105,18 @@ class EngineLife:
             clock=clock,
             metrics=metrics,
         )
+        #: Where its requests are taken in.
+        self.reception = Reception(
+            engine,
+            self._dispatcher,
+            self._tell,
+            observer=self.observer,
+            progress=self._progress,
+            load_timeout_s=settings.load_timeout_s,
+            clock=clock,
+        )
         self._idle = asyncio.Event()
         self._idle.set()
-        self._running = Running()
         self._alarm = Alarm(clock, lambda: self._tell(TimePassed()))
 
     # --- what the agent asks ---------------------------------------------------------------------------
@@ -148,85 +145,7 @@ class EngineLife:
         self._tell(Permitted(frozenset(records)))
         self._tell(Homes(homes))
 
-    async def submit(self, work: Work, name: EngineName | None, on_waiting: OnWaiting | None = None) -> LeaseTicket:
-        """Accept the work once its version is in a slot; see `core.ports.Agent.submit`."""
-        assert work.generate.engine_name == name, "I1: the request is not for its own route"
-        request = work.request_id
-        dispatched = self._turns.begin(request)
-        began_s = self._clock.monotonic_s()
-        tier = self._tier(name)
-        self.observer.looked_up(name, tier)
-        lane: Lane = "hot" if tier == "hot" else "loading"
-        num_sequences = work.generate.n * len(work.generate.prompts or (None,))
-        budget_s = None if work.budget_ms is None else work.budget_ms / 1000
-        patience_s = math.inf if budget_s is None else budget_s
-        input_tokens = estimated_tokens(work.generate)
-        expected_s = self._expected_s(name, work, lane, num_sequences, began_s)
-        self.observer.arrived(request, name, lane, expected_s)
-        self._tell(Arrived(request, name, work.tenant, input_tokens, num_sequences, budget_s))
-        if on_waiting is not None and not dispatched.done():
-            on_waiting(Waiting(lane, expected_s))
-        try:
-            if not dispatched.done():
-                async with asyncio.timeout(min(self._settings.load_timeout_s, patience_s)):
-                    await dispatched
-            hot_at_s = dispatched.result()
-        except TimeoutError as error:
-            missed = self._missed(work, name, lane)
-            self._tell(Released(request))
-            raise missed from error
-        except asyncio.CancelledError:
-            self._tell(Released(request))
-            raise
-        finally:
-            self._turns.end(request)
-            self.observer.settled(request)
-        stream = self.engine.generate(work.generate)
-        ticket = LeaseTicket(stream, request, self, lane=lane, load_seconds=max(0.0, hot_at_s - began_s))
-        self._running.add(request, ticket)
-        return ticket
-
-    def _missed(self, work: Work, name: EngineName | None, lane: Lane) -> HotsetError:
-        """Return what a request is refused with whose wait took too long."""
-        if lane == "hot":
-            return TooManyRequestsError("The request's turn did not come in time.")
-        if work.budget_ms is not None:
-            until_hot = self._dispatcher.outlook.until_hot(name, work.tenant, self._clock.monotonic_s())
-            return AdapterColdError(retry_after_ms=max(1, math.ceil(until_hot.expected_s * 1000)))
-        if self._dispatcher.is_wanting(work.request_id):
-            return SlotsFullError()
-        return LoadFailedError("The adapter was not ready in time.")
-
-    def _expected_s(
-        self, name: EngineName | None, work: Work, lane: Lane, num_sequences: int, now_s: float
-    ) -> float | None:
-        """Return in how many seconds the first token is expected; None where nothing was seen yet to tell by.
-
-        Also None of requests that wait for nothing and set no budget: to reckon costs some microseconds.
-        """
-        if lane == "hot" and work.budget_ms is None and self._dispatcher.queue.has_place(num_sequences, name):
-            return None
-        return self._dispatcher.outlook.until_first_token(name, work.tenant, num_sequences, now_s).expected_s or None
-
-    # --- the account of its tickets --------------------------------------------------------------------
-
-    def served(self, request: RequestId, *, input_tokens: int | None = None, output_tokens: int = 0) -> None:
-        """Charge the tenant for a prompt's true length, or for tokens generated."""
-        self._progress.made()
-        self._dispatcher.queue.served(request, input_tokens=input_tokens, output_tokens=output_tokens)
-
-    def first_token(self, request: RequestId) -> None:
-        """Learn how long prompts take, and how good the prediction was."""
-        self.observer.first_token(request)
-        self._dispatcher.outlook.first_token(request, self._clock.monotonic_s())
-
-    def release(self, request: RequestId) -> None:
-        """End a lease."""
-        self.observer.ended(request)
-        self._running.ended(request)
-        self._tell(Released(request))
-
-    # --- its tasks -------------------------------------------------------------------------------------
+    # --- what is to be seen of it ----------------------------------------------------------------------
 
     @property
     def residency(self) -> Residency:
@@ -241,12 +160,12 @@ class EngineLife:
         """Return how many requests wait or run for each version."""
         waiting = (name for name, _, _ in self.observer.waits())
         leases = self._residency.state.leases.items()
-        running = (lease.name for request, lease in leases if request not in self._turns)
+        running = (lease.name for request, lease in leases if request not in self.reception.turns)
         return Counter(name for name in (*waiting, *running) if name is not None)
 
     def num_waiting(self) -> int:
         """Requests that wait for a slot or for a place in the engine."""
-        return len(self._turns)
+        return len(self.reception.turns)
 
     def oldest_wait_s(self) -> float:
         """Return for how long the one that came first of these has waited; 0 where none waits."""
@@ -263,6 +182,8 @@ class EngineLife:
     def num_running(self) -> int:
         """Requests that have a place in the engine."""
         return self._dispatcher.queue.num_running
+
+    # --- its tasks -------------------------------------------------------------------------------------
 
     async def watch(self) -> Finding:
         """Return once the engine does not answer as it did, or brings nothing; then it is to be ended."""
@@ -284,7 +205,7 @@ class EngineLife:
             self._tell(EngineGone())
             self._alarm.set(None)
         finally:  # whatever is wrong with our own state
-            self._turns.engine_gone()
+            self.reception.turns.engine_gone()
 
     # --- residency -------------------------------------------------------------------------------------
 
@@ -306,11 +227,11 @@ class EngineLife:
     def _take(self, effect: Effect) -> None:
         match effect:
             case Dispatch(request, hot_at_s):
-                self._turns.settle(request, self._clock.monotonic_s() if hot_at_s is None else hot_at_s)
+                self.reception.turns.settle(request, self._clock.monotonic_s() if hot_at_s is None else hot_at_s)
             case Refuse():
-                self._turns.settle(effect.request, error_of(effect))
+                self.reception.turns.settle(effect.request, error_of(effect))
             case Cut(request):
-                self._running.cut(request, SlotReclaimedError())
+                self.reception.running.cut(request, SlotReclaimedError())
             case Load() | Unload() | Count() | Discard():
                 self._effects.put(effect)
             case Fetch():
@@ -318,8 +239,3 @@ class EngineLife:
 
     def _has_room(self) -> bool:
         return self.num_running() < self.num_places
-
-    def _tier(self, name: EngineName | None) -> str:
-        if name is None or self._residency.is_hot(name):
-            return "hot"
-        return "warm" if name in self._residency.state.warm else "cold"

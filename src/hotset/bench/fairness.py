@@ -51,6 +51,8 @@ class Settings:
     rounds: int = 5
     #: Times what the engine can do.
     overload: float = 2.0
+    #: What the trace's prompts and answers are divided by, so that a slow engine serves many requests in minutes.
+    shortened: float = 1.0
     sequences_max: int = 8
 
     @property
@@ -67,7 +69,7 @@ def run(settings: Settings, say: Callable[[str], None] = lambda _: None) -> Repo
         EngineUnavailableError: an engine did not come up.
         VersionRefusedError: the base is not one that is served.
     """
-    trace = read_trace(settings.traces_folder)
+    trace = read_trace(settings.traces_folder, settings.shortened)
     machine, outcomes = run_scenario(
         settings.engine, lambda workers, clock: _measure(settings, trace, workers, clock, say)
     )
@@ -75,7 +77,8 @@ def run(settings: Settings, say: Callable[[str], None] = lambda _: None) -> Repo
         "machine": machine,
         "engine": settings.engine.words(),
         "worker": f"a slot for every tenant, {settings.sequences_max} sequences",
-        "load": f"{settings.overload:g} times what the engine was just seen to do",
+        "load": f"{settings.overload:g} times what the engine was just seen to do; "
+        f"prompts and answers 1/{settings.shortened:g} as long as in the trace",
         "blocks": f"{settings.rounds} rounds of {settings.block_s:g} s for each load, both sides in turn",
     }
     sections = [

@@ -59,14 +59,23 @@ class Load:
     num_adapters: int
 
 
-def read_trace(traces_folder: Path) -> Trace:
+def read_trace(traces_folder: Path, shortened: float = 1.0) -> Trace:
     """Return the trace of 27 tenants; the one with the middle number of requests is to be loud.
+
+    Args:
+        traces_folder: Where its file lies.
+        shortened: What prompts and answers are divided by.
 
     Raises:
         ConfigError: the trace is missing or broken.
     """
     arrivals = [
-        Arrival(line.at_s, TenantId(f"tenant-{line.tenant}"), line.input_tokens, max(1, line.output_tokens))
+        Arrival(
+            line.at_s,
+            TenantId(f"tenant-{line.tenant}"),
+            round(line.input_tokens / shortened),
+            max(1, round(line.output_tokens / shortened)),
+        )
         for line in read_arena(traces_folder / ARENA_FILE)
     ]
     counts = Counter(arrival.tenant for arrival in arrivals)

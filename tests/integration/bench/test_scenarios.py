@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hotset.bench import cliff, fairness, storm
 from hotset.bench.crowd import Habits
-from hotset.bench.sharing import Load
+from hotset.bench.sharing import Load, read_trace
 from hotset.bench.stats import Spread
 from hotset.bench.traces import ARENA_FILE
 from hotset.bench.workers import EngineChoice
@@ -56,6 +56,15 @@ def test_tenants_who_all_want_more_than_there_is_are_served_alike_in_virtual_tim
     waited = loading.rows[0].figures["slotless"]
     assert waited is not None
     assert waited.median > 0.0
+
+
+def test_a_shortened_trace_asks_for_less_of_each_and_as_often(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / ARENA_FILE, "wt") as file:
+        file.writelines(
+            ["arrival_s,tenant,input_tokens,output_tokens\n", "0.0,1,100,8\n", "2.0,2,0,0\n", "3.0,3,6,30\n"]
+        )
+    asked = [(each.at_s, each.input_tokens, each.output_tokens) for each in read_trace(tmp_path, 4.0).arrivals]
+    assert asked == [(0.0, 25, 2), (2.0, 0, 1), (3.0, 2, 8)]
 
 
 def test_pieces_of_a_load_follow_each_other_and_begin_anew_at_its_end() -> None:

@@ -148,9 +148,17 @@ def _fairness(
         float, typer.Option(min=0.1, help="Minutes of each load on each side, all rounds together.")
     ] = 5.0,
     overload: Annotated[float, typer.Option(min=0.1, help="Load, in times what the engine can do.")] = 2.0,
+    shortened: Annotated[
+        float, typer.Option(min=1, help="Divide prompts and answers by this; for an engine that takes long over them.")
+    ] = 1.0,
 ) -> Report:
     """Measure how tenants share an engine that is asked for too much, beside first come, first served."""
     settings = fairness.Settings(
-        engine=engine, traces_folder=traces_dir, rounds=rounds, minutes=minutes, overload=overload
+        engine=engine,
+        traces_folder=traces_dir,
+        rounds=rounds,
+        minutes=minutes,
+        overload=overload,
+        shortened=shortened,
     )
     return fairness.run(settings, warn)

@@ -26,6 +26,7 @@ class UsageCommands:
     def __init__(self, commits: Commits) -> None:
         self._commits = commits
         self._unwritten = UsageSums()
+        self._turn = asyncio.Lock()
         #: Where gateways and agents of this process count; whoever runs some adds their sums.
         self.books: list[UsageSums] = []
 
@@ -40,20 +41,8 @@ class UsageCommands:
 
     async def write(self) -> None:
         """Add what was used here since the last time to the database; what can't be written is kept for the next."""
-        for book in self.books:
-            self._unwritten.put_back(book.take())
-        taken = self._unwritten.take()
-
-        def act(change: Change) -> None:
-            for usage in taken:
-                change.catalogue.usage.add(usage, change.now_s)
-            change.catalogue.usage.forget_before(change.now_s - KEPT_S)
-
-        try:
-            await self._commits.run(LOCAL_ADMIN, act)
-        except BaseException:
-            self._unwritten.put_back(taken)
-            raise
+        # A caller that goes away changes nothing: what its command still commits must not be kept, and count twice.
+        await asyncio.shield(asyncio.ensure_future(self._write()))
 
     async def count(self, role: str, name: str, batch: UsageBatch) -> bool:
         """Add a batch of a gateway or worker, unless it is there already; return whether it was new."""
@@ -65,3 +54,19 @@ class UsageCommands:
         """Return the sums by tenant and adapter since a moment in wall-clock seconds, whole hours, up to now."""
         await self.write()
         return await self._commits.read(lambda catalogue: catalogue.usage.sums(since_s, tenant))
+
+    async def _write(self) -> None:
+        def act(change: Change) -> None:
+            for usage in taken:
+                change.catalogue.usage.add(usage, change.now_s)
+            change.catalogue.usage.forget_before(change.now_s - KEPT_S)
+
+        async with self._turn:
+            for book in self.books:
+                self._unwritten.put_back(book.take())
+            taken = self._unwritten.take()
+            try:
+                await self._commits.run(LOCAL_ADMIN, act)
+            except BaseException:
+                self._unwritten.put_back(taken)
+                raise

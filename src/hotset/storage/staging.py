@@ -117,7 +117,8 @@ class Staging:
                 part.chmod(0o600)
                 staged = StagedFile(file, self._room(folder, name), name)
                 yield staged
-            self._room(folder, name)
+            if staged.size > self._room(folder, name):  # others of the upload came meanwhile
+                raise RequestTooLargeError(f"{name} and what came meanwhile are larger than an upload may be.")
             _move_in(part, folder / name)
         finally:
             part.unlink(missing_ok=True)

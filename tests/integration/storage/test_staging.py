@@ -69,6 +69,14 @@ def test_bounds_on_bytes_files_and_uploads(staging: Staging) -> None:
         staging.create_upload()
 
 
+def test_files_that_come_at_once_share_an_uploads_bytes(staging: Staging) -> None:
+    upload = staging.create_upload()
+    with pytest.raises(RequestTooLargeError), staging.receive(upload, "a") as first:
+        first.write(b"x" * 10)
+        send(staging, upload, "b", b"x" * 10)
+    assert [path.name for path in staging.upload_folder(upload).iterdir()] == ["b"]
+
+
 def test_a_file_that_breaks_off_leaves_nothing(staging: Staging, tmp_path: Path) -> None:
     upload = staging.create_upload()
     with pytest.raises(KeyError), staging.receive(upload, "a") as staged:

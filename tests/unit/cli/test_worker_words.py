@@ -1,10 +1,11 @@
-"""A worker that can't tell its base from what control says tells which one it wants, and what helps."""
+"""What is told of workers: which base one lacks, and what helps; how much one that is drained has left."""
 
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from hotset.cli.commands.fleet import _left_words, _num_left
 from hotset.cli.fleet.worker import _lacking
 
 
@@ -20,3 +21,15 @@ from hotset.cli.fleet.worker import _lacking
 def test_what_a_worker_lacks(wanted: str | None, known: list[str], told: str) -> None:
     snapshot = cast("Any", SimpleNamespace(bases={name: SimpleNamespace(name=name) for name in known}))
     assert _lacking(wanted, snapshot) == told
+
+
+@pytest.mark.parametrize(
+    ("running", "waiting", "told"),
+    [
+        (0, 0, "it is idle"),
+        (2, 1, "3 requests left"),
+        (None, None, "how many requests it has left is not known, as it is not heard"),
+    ],
+)
+def test_what_a_drained_worker_has_left(running: int | None, waiting: int | None, told: str) -> None:
+    assert _left_words(_num_left({"num_running": running, "num_waiting": waiting})) == told

@@ -156,12 +156,12 @@ def drain_worker(
     with admin(context) as client:
         answer = client.post(f"/workers/{worker}/drain")
         deadline_s = CLOCK.monotonic_s() + wait
-        while _num_left(answer) and CLOCK.monotonic_s() < deadline_s:
+        while _num_left(answer) != 0 and CLOCK.monotonic_s() < deadline_s:
             time.sleep(_POLL_S)
-            answer = _look_at(client, worker)
+            answer |= _look_at(client, worker)
     left = _num_left(answer)
-    _tell(answer, json, f"Worker {worker} takes nothing more; " + (f"{left} requests left." if left else "it is idle."))
-    if wait and left:
+    _tell(answer, json, f"Worker {worker} takes nothing more; {_left_words(left)}.")
+    if wait and left != 0:
         raise typer.Exit(1)
 
 
@@ -215,8 +215,16 @@ def _look_at(client: AdminClient, worker: str) -> dict[str, Any]:
     return next((row for row in client.get("/workers")["workers"] if row["worker"] == worker), {})
 
 
-def _num_left(worker: dict[str, Any]) -> int:
-    return (worker.get("num_running") or 0) + (worker.get("num_waiting") or 0)
+def _num_left(worker: dict[str, Any]) -> int | None:
+    """Return how many requests the worker has; None where it is lost or has not spoken since control started."""
+    running, waiting = worker["num_running"], worker["num_waiting"]
+    return None if running is None or waiting is None else running + waiting
+
+
+def _left_words(num_left: int | None) -> str:
+    if num_left is None:
+        return "how many requests it has left is not known, as it is not heard"
+    return f"{num_left} requests left" if num_left else "it is idle"
 
 
 def _worker_row(row: dict[str, Any]) -> tuple[object, ...]:

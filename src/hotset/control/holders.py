@@ -6,14 +6,15 @@ A holder that is slow gets the newest snapshot when it is done with the last one
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from hotset.control.actors import Actor
 from hotset.control.asking import Questions, Replies, ask_all
-from hotset.control.commits import Commits
+from hotset.control.commits import Change, Commits
 from hotset.control.fleet import Fleet
+from hotset.control.until_written import until_written
 from hotset.control.usage import UsageCommands
 from hotset.core.clock import Clock
 from hotset.core.errors import ConflictError
@@ -29,7 +30,9 @@ from hotset.links.peers import Peer
 from hotset.links.snapshot_pieces import SnapshotCutter
 from hotset.routing.identity import Claimant, outranks
 from hotset.storage.catalogue import Catalogue
+from hotset.storage.database import DatabaseFailedError
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 #: Whom the audit log names where nobody gave a command.
 _FLEET = Actor("fleet")
@@ -37,6 +40,8 @@ _FLEET = Actor("fleet")
 _SILENT_S = 5.0
 #: Between two looks at what holders apply.
 _LOOK_S = 0.05
+#: How long a gateway waits to be written down before it is served all the same.
+_WRITTEN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,8 @@ class Session:
         #: It said that it ends.
         self.is_leaving = False
         self.suspicions: tuple[Suspicion, ...] = ()
+        #: What it says is written down one after the other.
+        self.turn = asyncio.Lock()
         #: Since when it has not acknowledged the newest snapshot; None where it did.
         self._behind_since_s: float | None = None
         self._cutter = SnapshotCutter()
@@ -133,6 +140,7 @@ class Holders:
         clock: Clock,
         *,
         on_conflict: Callable[[str], None],
+        retry_s: float = 5.0,
     ) -> None:
         """Begin without holders.
 
@@ -142,15 +150,17 @@ class Holders:
             usage: Adds up what tenants used at them.
             clock: Where time comes from.
             on_conflict: Counts, by role, those who ask to be somebody who is there already.
+            retry_s: Between two tries to write what a holder said, where the database can't be written.
         """
         self._fleet = fleet
         self._commits = commits
         self._usage = usage
         self._clock = clock
         self._on_conflict = on_conflict
+        self._retry_s = retry_s
         self._snapshot = RoutingSnapshot()
         self._sessions: dict[Peer, Session] = {}
-        self._forgetting: set[asyncio.Task[bool]] = set()
+        self._writing: set[asyncio.Task[Any]] = set()
         #: Those that were refused and told of.
         self._told: set[tuple[Peer, str]] = set()
 
@@ -271,7 +281,7 @@ class Holders:
         if live is not None and is_other:
             await self._alarm(peer, live.instance)
         if peer.role == "gateway":
-            await self._commits.run(_FLEET, lambda change: change.catalogue.gateways.register(peer.name, change.now_s))
+            await self._remember(session)
         return session
 
     def give_newest(self, session: Session) -> None:
@@ -290,13 +300,18 @@ class Holders:
         """
         self._fleet.starts_anew(facts.worker, session.fence)
         try:
-            session.fence = await self._fleet.register(facts, held_fence=session.fence)
+            async with session.turn:
+                fence = await self._until_written(
+                    session, lambda: self._fleet.register(facts, held_fence=session.fence)
+                )
         except ConflictError:
             known = self._snapshot.workers.get(facts.worker)
             if known is not None and known.fence != session.fence:  # else it does not suit the pool it asks for
                 await self._alarm(session.peer, session.instance)
             raise
-        session.link.send(Fence(session.fence))
+        if fence is not None:
+            session.fence = fence
+            session.link.send(Fence(fence))
 
     def heard(self, session: Session, beat: BeatNow) -> None:
         """Keep what a worker says of itself."""
@@ -308,8 +323,13 @@ class Holders:
 
     async def count(self, session: Session, batch: UsageBatch) -> None:
         """Add up what tenants used at a holder, and say that it counts."""
-        if not await self._usage.count(session.peer.role, session.peer.name, batch):
-            _log.info("a batch of usage came again", extra={"reason": f"{session.peer}, number {batch.number}"})
+        peer = session.peer
+        async with session.turn:  # in order: a later number that counts says that the earlier ones do
+            is_new = await self._until_written(session, lambda: self._usage.count(peer.role, peer.name, batch))
+        if is_new is None:
+            return
+        if not is_new:
+            _log.info("a batch of usage came again", extra={"reason": f"{peer}, number {batch.number}"})
         session.link.send(UsageKept(batch.stream, batch.number))
 
     def ended(self, session: Session) -> None:
@@ -324,13 +344,33 @@ class Holders:
         if session.heartbeat is not None and session.heartbeat.is_leaving:
             self._fleet.left(session.heartbeat.worker, session.fence)
 
+    async def _remember(self, session: Session) -> None:
+        """Write down that there is this gateway; where that takes long, it is served meanwhile."""
+
+        def act(change: Change) -> bool:
+            change.catalogue.gateways.register(session.peer.name, change.now_s)
+            return True
+
+        writing = self._start(self._until_written(session, lambda: self._commits.run(_FLEET, act)))
+        await asyncio.wait({writing}, timeout=_WRITTEN_S)
+
+    async def _until_written(self, session: Session, write: Callable[[], Awaitable[T]]) -> T | None:
+        return await until_written(write, session.link, pause_s=self._retry_s)
+
     def _forget(self, gateway: Peer) -> None:
         """A gateway ended as it was told to, and has nothing left to say: nobody misses it."""
-        forgetting = asyncio.ensure_future(
-            self._commits.run(_FLEET, lambda change: change.catalogue.gateways.remove(gateway.name))
-        )
-        self._forgetting.add(forgetting)
-        forgetting.add_done_callback(self._forgetting.discard)
+        self._start(self._commits.run(_FLEET, lambda change: change.catalogue.gateways.remove(gateway.name)))
+
+    def _start(self, write: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        writing = asyncio.create_task(write)
+        self._writing.add(writing)
+        writing.add_done_callback(self._written)
+        return writing
+
+    def _written(self, writing: "asyncio.Task[Any]") -> None:
+        self._writing.discard(writing)
+        if not writing.cancelled() and (error := writing.exception()) is not None:
+            _log.error("a gateway is not written down as what it is", exc_info=error)
 
     async def _alarm(self, peer: Peer, instance: str) -> None:
         """Tell once of each process that asks to be another, however often it does."""
@@ -340,9 +380,12 @@ class Holders:
         self._on_conflict(peer.role)
         _log.critical("a second process says that it is %s; it serves nothing", peer)
         details = {"instance": instance}
-        await self._commits.run(
-            _FLEET, lambda change: change.audit("identity.conflict", f"{peer.role}/{peer.name}", **details)
-        )
+        try:
+            await self._commits.run(
+                _FLEET, lambda change: change.audit("identity.conflict", f"{peer.role}/{peer.name}", **details)
+            )
+        except DatabaseFailedError as error:  # who is who does not depend on it
+            _log.error("an identity conflict is not in the audit log", extra={"reason": str(error)})
 
 
 def known_holders(catalogue: Catalogue) -> list[Peer]:

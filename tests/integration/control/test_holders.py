@@ -1,6 +1,8 @@
 """Control's view of gateways and workers apart: who is who, who applies what, and whom an alarm is about."""
 
 import asyncio
+import contextlib
+import sqlite3
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ import pytest
 
 from hotset.control.actors import LOCAL_ADMIN
 from hotset.control.fleet_numbers import fleet_numbers
-from hotset.control.holders import Holders, Session
+from hotset.control.holders import Holders, Session, known_holders
 from hotset.core.errors import ConflictError, NotFoundError
 from hotset.core.fleet import Heartbeat, Suspicion, WorkerFacts
 from hotset.core.ids import BaseName, Digest, EngineName, TenantId, WorkerId
@@ -42,6 +44,11 @@ class SentLink:
     def close(self, reason: str) -> None:
         self.closed = reason
 
+    async def wait_ended(self) -> str:
+        while self.is_open:
+            await asyncio.sleep(0.01)
+        return self.closed
+
 
 def facts(base: Digest, address: str = "unix:/x") -> WorkerFacts:
     return WorkerFacts(
@@ -58,13 +65,32 @@ async def comes(holders: Holders, peer: Peer, instance: str, fence: int = 0) -> 
 
 def holders_of(inst: Installation) -> Holders:
     control = inst.control
-    holders = Holders(control.fleet, control.commits, control.usage, inst.clock, on_conflict=lambda _: None)
+    holders = Holders(
+        control.fleet, control.commits, control.usage, inst.clock, on_conflict=lambda _: None, retry_s=0.05
+    )
     control.add_holders(holders)
     return holders
 
 
 def sent(session: Session) -> list[Any]:
     return session.link.sent  # type: ignore[attr-defined]
+
+
+def refuse(inst: Installation, *tables: str) -> None:
+    """Let no row into these tables, as a database that can't be written does."""
+    with contextlib.closing(sqlite3.connect(inst.folder.database)) as database:
+        for table in tables:
+            database.execute(
+                f"CREATE TRIGGER full_{table} BEFORE INSERT ON {table} BEGIN SELECT RAISE(ABORT, 'disk full'); END"
+            )
+        database.commit()
+
+
+def allow(inst: Installation, *tables: str) -> None:
+    with contextlib.closing(sqlite3.connect(inst.folder.database)) as database:
+        for table in tables:
+            database.execute(f"DROP TRIGGER full_{table}")
+        database.commit()
 
 
 async def conflicts(inst: Installation) -> int:
@@ -193,6 +219,58 @@ def test_a_batch_of_usage_counts_once_and_is_acknowledged_each_time(tmp_path: Pa
                 await holders.count(gateway, UsageBatch("s", 1, int(inst.clock.wall_s()), usages))
             assert [each for each in sent(gateway) if isinstance(each, UsageKept)] == [UsageKept("s", 1)] * 2
             assert [row["requests"] for row in (await inst.ok("GET", "/usage"))["rows"]] == [3]
+
+    run(story())
+
+
+def test_a_database_that_refuses_writes_costs_no_link_and_what_was_said_counts_in_order_afterwards(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            base = Digest((await inst.add_base())["digest"])
+            holders = holders_of(inst)
+            tables = ("usage", "gateways", "workers")
+            refuse(inst, *tables)
+            worker, gateway = await comes(holders, W1, "w"), await comes(holders, G1, "g")
+            assert [any(isinstance(each, Current) for each in sent(holder)) for holder in (worker, gateway)] == [
+                True
+            ] * 2
+            said: list[asyncio.Task[None]] = [asyncio.create_task(holders.facts(worker, facts(base)))]
+            for number in (1, 2):
+                usages = [Usage(tenant=TenantId("acme"), adapter="acme/a", requests=number)]
+                batch = UsageBatch("s", number, int(inst.clock.wall_s()), usages)
+                said.append(asyncio.create_task(holders.count(gateway, batch)))
+            await asyncio.wait(said, timeout=0.5)
+            assert not any(task.done() for task in said)
+            assert await inst.control.commits.read(known_holders) == []
+            assert (worker.link.is_open, gateway.link.is_open) == (True, True)
+            allow(inst, *tables)
+            async with asyncio.timeout(30):
+                await asyncio.gather(*said)
+                while await inst.control.commits.read(known_holders) != [G1, W1]:
+                    await asyncio.sleep(0.01)
+            kept = [each for each in sent(gateway) if isinstance(each, UsageKept)]
+            assert kept == [UsageKept("s", 1), UsageKept("s", 2)]
+            assert any(isinstance(each, Fence) for each in sent(worker))
+            assert [row["requests"] for row in (await inst.ok("GET", "/usage"))["rows"]] == [3]
+
+    run(story())
+
+
+def test_what_waits_for_the_database_ends_with_the_link(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            holders = holders_of(inst)
+            gateway = await comes(holders, G1, "g")
+            refuse(inst, "usage_streams")
+            counting = asyncio.create_task(holders.count(gateway, UsageBatch("s", 1, int(inst.clock.wall_s()), [])))
+            await asyncio.wait({counting}, timeout=0.2)
+            assert not counting.done()
+            gateway.link.close("gone")
+            async with asyncio.timeout(30):
+                await counting
+            assert not [each for each in sent(gateway) if isinstance(each, UsageKept)]
 
     run(story())
 

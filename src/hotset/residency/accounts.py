@@ -26,7 +26,7 @@ class Share:
 
 @dataclass(slots=True)
 class _Churn:
-    """Loads that a tenant may still cause: at most a minute's worth, refilled evenly."""
+    """Loads that a tenant may still cause: at most a minute's worth, but one at least, refilled evenly."""
 
     loads_left: float
     counted_at_s: float
@@ -51,7 +51,7 @@ class Accounts:
         self._loads_per_minute = loads_per_minute
         self._default = self._share(default)
         self._shares: dict[TenantId, Share] = {}
-        #: Tenants that caused a load within the last minute, and perhaps longer ago; the last to cause one is last.
+        #: Tenants with less than their whole budget, and perhaps others; the last to cause a load is last.
         self._churn: dict[TenantId, _Churn] = {}
         #: Tenants whose reserve was cut because all of them together pass the usable slots.
         self.cut: tuple[TenantId, ...] = ()
@@ -126,17 +126,19 @@ class Accounts:
         loads_left = self.loads_left(tenant, now_s) - 1.0
         self._churn.pop(tenant, None)
         self._churn[tenant] = _Churn(loads_left, now_s)
-        while now_s - (oldest := next(iter(self._churn.items())))[1].counted_at_s >= _MINUTE_S:
-            del self._churn[oldest[0]]
+        while self.loads_left(oldest := next(iter(self._churn)), now_s) >= self._loads_max(oldest):
+            del self._churn[oldest]
 
     def loads_left(self, tenant: TenantId, now_s: float) -> float:
         """Return how many loads a tenant may still cause; below 1 it has to wait for the next."""
-        rate = self.share(tenant).loads_per_minute
-        most = max(1.0, rate)
-        churn = self._churn.get(tenant)
+        most, churn = self._loads_max(tenant), self._churn.get(tenant)
         if churn is None:
             return most
-        return min(most, churn.loads_left + (now_s - churn.counted_at_s) * rate / _MINUTE_S)
+        refilled = (now_s - churn.counted_at_s) * self.share(tenant).loads_per_minute / _MINUTE_S
+        return min(most, churn.loads_left + refilled)
+
+    def _loads_max(self, tenant: TenantId) -> float:
+        return max(1.0, self.share(tenant).loads_per_minute)
 
     def _share(self, quota: Quota) -> Share:
         reserve = min(quota.reserve_slots, self._num_slots)

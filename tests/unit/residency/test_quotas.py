@@ -255,6 +255,16 @@ def test_one_tenants_churn_is_not_anothers() -> None:
     worker.use(ACME, 0)
 
 
+def test_a_rate_below_one_a_minute_holds_though_others_load_meanwhile() -> None:
+    worker = Worker(4, {GLOBEX: Quota(limit_slots=4, loads_per_minute=0.1)})
+    worker.use(GLOBEX, 0)
+    worker.now_s += 300
+    worker.use(ACME, 0)
+    assert refusal(worker.ask(GLOBEX, 1)[1]).code == "load_rate_exceeded"
+    worker.now_s += 300
+    worker.use(GLOBEX, 1)
+
+
 def test_a_user_inherits_the_charge_from_one_that_uses_the_version_no_more() -> None:
     worker = Worker(4, {})
     owner = worker.hold(ACME, 0)

@@ -5,7 +5,6 @@ inventory says what became of it. What is fetched before anybody asks comes besi
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -130,24 +129,23 @@ class EffectRunner:
             return Count()
 
     async def _carry_out(self, effect: EngineEffect) -> Event | None:
-        """Run one effect; None where the engine died over it, or nothing is to be told."""
-        with contextlib.suppress(EngineUnavailableError):  # whoever waits for the engine's death ends this life
-            match effect:
-                case Load(slot, name):
-                    event = await self._load(slot, name, is_prefetch=effect.is_prefetch)
-                    if effect.is_prefetch:
-                        self._observer.prefetched(name, "load", "done" if isinstance(event, Loaded) else "failed")
-                    return event
-                case Unload():
-                    return await self._unload(effect)
-                case Count():
-                    return await self._count()
-                case Discard(name):
-                    self._observer.forgotten(name)
-                    await asyncio.to_thread(self._store.discard, name)
-                    if effect.cause is not None:
-                        self._observer.discarded(name, effect.cause, effect.victim, effect.by)
-        return None
+        """Run one effect; None where the engine is about to end, or nothing is to be told."""
+        match effect:
+            case Load(slot, name):
+                event = await self._load(slot, name, is_prefetch=effect.is_prefetch)
+                if effect.is_prefetch:
+                    self._observer.prefetched(name, "load", "done" if isinstance(event, Loaded) else "failed")
+                return event
+            case Unload():
+                return await self._unload(effect)
+            case Count():
+                return await self._count()
+            case Discard(name):
+                self._observer.forgotten(name)
+                await asyncio.to_thread(self._store.discard, name)
+                if effect.cause is not None:
+                    self._observer.discarded(name, effect.cause, effect.victim, effect.by)
+                return None
 
     async def _load(self, slot: int, name: EngineName, *, is_prefetch: bool) -> Event | None:
         record = self.records.get(name)
@@ -162,10 +160,8 @@ class EffectRunner:
                 report = await self._engine.load(load)
                 if not await self._vouch(name):
                     return None
-        except TimeoutError:
+        except (TimeoutError, EngineUnavailableError):  # one call that fails is not yet an engine that is gone
             return Lost(slot, name, num_bytes)
-        except EngineUnavailableError:
-            raise
         except (HotsetError, OSError) as error:
             _log.error("load failed", extra={"version": str(record.ref), "reason": str(error)})
             return LoadFailed(slot, name, LoadFailedError.code, "")
@@ -184,7 +180,7 @@ class EffectRunner:
         try:
             async with asyncio.timeout(self._timeout_s):
                 await self._engine.unload(unload.name)
-        except (TimeoutError, LoadFailedError):
+        except (TimeoutError, LoadFailedError, EngineUnavailableError):
             return Lost(unload.slot, unload.name)
         slot = self._slot_at(unload.slot)
         by = slot.account if slot.successor is not None else None
@@ -195,7 +191,7 @@ class EffectRunner:
         try:
             async with asyncio.timeout(self._timeout_s):
                 inventory = await self._engine.inventory()
-        except (TimeoutError, LoadFailedError) as error:
+        except (TimeoutError, LoadFailedError, EngineUnavailableError) as error:
             _log.error("the engine does not answer; it is ended", extra={"reason": str(error)})
             await self._engine.stop()
             return None

@@ -67,6 +67,25 @@ def test_a_real_engine_is_measured_once_and_holds_nothing_afterwards(
     asyncio.run(story())
 
 
+def test_what_was_kept_and_can_not_be_read_is_measured_anew(tmp_path: Path) -> None:
+    folder = tmp_path / "base"
+    make_tiny_base(folder)
+    base = read_base_folder(folder, BaseName("tiny"), ())
+    sweep = Sweep(base, tmp_path / "sweeps", SystemClock(), seconds_max=0.1)
+
+    async def story() -> None:
+        engine = served_engine(folder)
+        facts = await engine.start()
+        await sweep.rates(engine, facts)
+        (kept,) = (tmp_path / "sweeps").iterdir()
+        kept.write_bytes(kept.read_bytes()[:5])
+        rates = await sweep.rates(engine, facts)
+        assert {int(number): rate for number, rate in json.loads(kept.read_text()).items()} == rates
+        await engine.stop()
+
+    asyncio.run(story())
+
+
 def test_an_engine_that_takes_no_such_adapter_is_not_measured(tmp_path: Path) -> None:
     folder = tmp_path / "base"
     make_tiny_base(folder)

@@ -55,11 +55,12 @@ class Sweep:
             EngineUnavailableError: the engine is gone.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
-        kept = self._folder / f"{_key(facts)}.json"
-        if kept.exists():
-            return msgspec.json.decode(kept.read_bytes(), type=dict[int, float])
+        path = self._folder / f"{_key(facts)}.json"
+        kept = _read(path)
+        if kept is not None:
+            return kept
         measured = await self._measure(engine, facts)
-        kept.write_bytes(msgspec.json.encode(measured))
+        path.write_bytes(msgspec.json.encode(measured))
         _log.info("measured distinct adapters", extra={"base": self._base.name, "reason": json.dumps(measured)})
         return measured
 
@@ -124,6 +125,14 @@ class Sweep:
                 (folder / file).write_bytes(content)
             loads.append(AdapterLoad(engine_name=name, folder=str(folder), files=files, modules=modules))
         return loads
+
+
+def _read(path: Path) -> dict[int, float] | None:
+    """Return what was kept; None where nothing was, or nothing that can be read: a start may have been cut short."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[int, float])
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
 
 
 def _key(facts: EngineFacts) -> str:

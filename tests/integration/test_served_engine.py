@@ -190,6 +190,23 @@ def test_a_version_in_use_is_not_unloaded_not_even_before_the_engine_heard_of_th
     asyncio.run(scenario())
 
 
+def test_an_abort_that_is_given_up_ends_the_request_all_the_same() -> None:
+    async def scenario() -> None:
+        async with started(replace(OPTIONS, speed=0.5)) as engine:
+            stream = engine.generate(ask("r", max_tokens=500))
+            await stream.events()
+            aborting = asyncio.create_task(stream.abort())
+            await asyncio.sleep(0)
+            aborting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await aborting
+            async with asyncio.timeout(5):
+                while (await engine.inventory()).running:
+                    await asyncio.sleep(0.01)
+
+    asyncio.run(scenario())
+
+
 def test_an_engine_killed_in_a_step_fails_what_runs_and_says_so() -> None:
     async def scenario() -> None:
         async with started() as engine, side_door(engine) as door:

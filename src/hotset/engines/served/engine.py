@@ -124,16 +124,19 @@ class ServedEngine:
     async def abort(self, request_id: RequestId) -> None:
         """End a request; returns once the engine confirmed that it does not run.
 
-        One that the engine has not heard of may be on its way to it: then it is asked again until it has.
+        One that the engine has not heard of may be on its way to it: then it is asked again until it has. Whatever
+        becomes of that, the request's connection is closed, which ends it as well.
         """
         exchange = self._exchanges.get(request_id)
-        while True:
-            was_running = await self._plugin.abort(request_id)
-            if was_running or exchange is None or exchange.task.done():
-                break
-            await asyncio.sleep(_ABORT_AGAIN_S)
-        if exchange is not None:
-            await exchange.end()
+        try:
+            while True:
+                was_running = await self._plugin.abort(request_id)
+                if was_running or exchange is None or exchange.task.done():
+                    break
+                await asyncio.sleep(_ABORT_AGAIN_S)
+        finally:
+            if exchange is not None:
+                await exchange.end()
 
     async def score(self, score: Score) -> list[list[float]]:
         """Return, for each text, the log-probability of each token after its first."""

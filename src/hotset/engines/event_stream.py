@@ -44,15 +44,18 @@ class EventStream:
             self._engine.forget(self._request_id)
         if self._watcher is not None:
             self._watcher(event)
+            if self._ended:  # whoever watches holds the stream: neither is to wait for the garbage collector
+                self._watcher = None
         reader, self._reader = self._reader, None
         if reader is not None and not reader.done():
             reader.set_result(None)
 
     def watch(self, watcher: Callable[[EngineEvent], None]) -> None:
         """Tell a watcher each event as it comes, and at once those that came and were not read."""
-        self._watcher = watcher
         for event in self._ready:
             watcher(event)
+        if not self._ended:
+            self._watcher = watcher
 
     async def events(self) -> list[EngineEvent]:
         """Return the events that are ready, waiting for the first; an empty list after the last one."""

@@ -1,6 +1,8 @@
 """A ticket that is cut: its reader is woken and told why, once, and the engine is asked to end the request."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from hotset.core.errors import SlotReclaimedError
 from hotset.core.ids import RequestId
 from hotset.core.messages import EngineEvent, Failed, Finished
+from hotset.engines.event_stream import EventStream
 from hotset.worker.lease_ticket import LeaseTicket
 
 REQUEST = RequestId("r")
@@ -104,3 +107,31 @@ def test_what_has_ended_is_not_cut() -> None:
         assert (stream.num_aborts, account.num_released) == (0, 1)
 
     asyncio.run(scenario())
+
+
+class NoEngine:
+    """Owns a stream, and runs nothing."""
+
+    def forget(self, request_id: RequestId) -> None:
+        pass
+
+    async def abort(self, request_id: RequestId) -> None:
+        pass
+
+
+def test_a_ticket_that_has_ended_is_gone_with_its_last_reference_whoever_was_first_the_ticket_or_the_end() -> None:
+    gc.disable()
+    try:
+        for is_late in (False, True):
+            stream, account = EventStream(NoEngine(), REQUEST), Account()
+            if is_late:
+                stream.push(CUT)
+            ticket = LeaseTicket(stream, REQUEST, account, lane="hot", load_seconds=0.0)
+            if not is_late:
+                stream.push(CUT)
+            assert account.num_released == 1
+            seen = weakref.ref(ticket)
+            del ticket, stream
+            assert seen() is None
+    finally:
+        gc.enable()

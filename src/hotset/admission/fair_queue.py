@@ -169,7 +169,9 @@ class FairQueue:
         if (entry := self._running.pop(request, None)) is not None:
             self._num_sequences -= entry.num_sequences
             if entry.adapter is not None:
-                self._adapters -= Counter([entry.adapter])
+                self._adapters[entry.adapter] -= 1
+                if not self._adapters[entry.adapter]:
+                    del self._adapters[entry.adapter]
             return
         if (entry := self._entries.get(request)) is not None:
             self._take(request, entry)

@@ -22,10 +22,6 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's own clocks."""
 
-    def monotonic_s(self) -> float:
-        """Seconds from an arbitrary start; never goes back."""
-        return time.monotonic()
-
-    def wall_s(self) -> float:
-        """Seconds since the Unix epoch, UTC."""
-        return time.time()
+    #: The system's functions themselves, as a request asks some 25 times.
+    monotonic_s = staticmethod(time.monotonic)
+    wall_s = staticmethod(time.time)

@@ -6,16 +6,14 @@ next engine's residency.
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from hotset.admission.fair_queue import FairQueue
 from hotset.admission.first_token import SourceTier
 from hotset.core.clock import Clock
-from hotset.core.errors import (
-    SlotReclaimedError,
-)
+from hotset.core.errors import SlotReclaimedError
 from hotset.core.ids import EngineName, TenantId
 from hotset.core.quotas import Quota
 from hotset.core.versions import VersionRecord
@@ -45,6 +43,7 @@ from hotset.telemetry.metrics import Metrics
 from hotset.worker.alarm import Alarm
 from hotset.worker.effect_runner import EffectRunner
 from hotset.worker.local_store import LocalStore
+from hotset.worker.metering import SlotMeter, keep_metering
 from hotset.worker.observing import Observer
 from hotset.worker.progress import Progress
 from hotset.worker.reception import Reception
@@ -52,6 +51,7 @@ from hotset.worker.recollection import Recollection
 from hotset.worker.refusals import error_of
 from hotset.worker.settings import WorkerSettings
 from hotset.worker.starting import Fresh
+from hotset.worker.stocktaking import Stocktaking
 from hotset.worker.watchdog import Finding, Rhythm, Watchdog
 
 
@@ -68,6 +68,7 @@ class EngineLife:
         settings: WorkerSettings,
         clock: Clock,
         metrics: Metrics,
+        adapter_of: Callable[[EngineName], str],
         reuse: ReuseModel | None = None,
         recollection: Recollection | None = None,
     ) -> None:
@@ -92,7 +93,10 @@ class EngineLife:
         #: What is to be seen of it.
         self.observer = Observer(metrics, clock, recollection or Recollection(clock))
         engine.watch_steps(metrics.step)
-        rhythm = Rhythm(settings.watchdog_interval_s, settings.stall_timeout_s, self._has_room)
+        #: What the engine says of itself.
+        self.stocktaking = Stocktaking(engine, clock)
+        self._meter = SlotMeter(metrics.usage, adapter_of)
+        rhythm = Rhythm(settings.watchdog_interval_s, settings.stall_timeout_s, self.has_room)
         self._watchdog = Watchdog(engine, fresh.baseline, self._progress, rhythm, metrics)
         self._effects = EffectRunner(
             engine,
@@ -183,11 +187,19 @@ class EngineLife:
         """Requests that have a place in the engine."""
         return self._dispatcher.queue.num_running
 
+    def has_room(self) -> bool:
+        """Whether a place in the engine is free."""
+        return self.num_running() < self.num_places
+
     # --- its tasks -------------------------------------------------------------------------------------
 
     async def watch(self) -> Finding:
         """Return once the engine does not answer as it did, or brings nothing; then it is to be ended."""
         return await self._watchdog.run(self._progress.stalled(self._settings.stall_timeout_s, self.num_running))
+
+    async def meter(self) -> None:
+        """Count what tenants use of the engine, until cancelled."""
+        await keep_metering(self._meter, lambda: self._residency.state.slots, self.observer.events, self._clock)
 
     async def drained(self) -> None:
         """Return once no request waits or runs."""
@@ -236,6 +248,3 @@ class EngineLife:
                 self._effects.put(effect)
             case Fetch():
                 self._effects.put_fetch(effect)
-
-    def _has_room(self) -> bool:
-        return self.num_running() < self.num_places

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from hotset.core.fleet import DEFAULT_POOL
 from hotset.core.ids import BaseName, EngineName, WorkerId
-from hotset.core.residency_report import InventoryReport, WorkerReport
+from hotset.core.residency_report import WorkerReport
 from hotset.core.versions import VersionRecord
 from hotset.residency.report import report
 from hotset.worker.engine_life import EngineLife
@@ -15,7 +15,6 @@ def view_worker(
     life: EngineLife | None,
     now_s: float,
     worker: WorkerId | None = None,
-    inventory: InventoryReport | None = None,
 ) -> WorkerReport:
     """Return the report of one worker.
 
@@ -24,7 +23,6 @@ def view_worker(
         life: Of its present engine; None while none serves.
         now_s: Monotonic seconds.
         worker: Who it is in a fleet.
-        inventory: What the engine itself said last.
     """
     if life is None:
         return WorkerReport(base=base, worker=worker)
@@ -43,7 +41,7 @@ def view_worker(
         num_waiting=life.num_leases() - num_running,
         num_places=life.num_places,
         events=life.observer.events(),
-        inventory=inventory,
+        inventory=life.stocktaking.report(),
     )
 
 

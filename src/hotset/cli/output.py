@@ -93,7 +93,7 @@ def progress(title: str) -> Generator[Callable[[dict[str, Any]], None]]:
             amount = f"{size(done)} of {size(total)}" if unit == "bytes" else f"{done} of {total} {unit}"
             bar.update(
                 task,
-                description=f"{title}: {_phase(event)}",
+                description=f"{title}: {phase_of(event)}",
                 completed=done,
                 total=total or None,
                 amount=amount if total else "",
@@ -107,14 +107,15 @@ def _line_a_phase(title: str) -> Callable[[dict[str, Any]], None]:
 
     def show(event: dict[str, Any]) -> None:
         nonlocal begun
-        if (phase := _phase(event)) != begun:
+        if (phase := phase_of(event)) != begun:
             begun = phase
             warn(f"{title}: {phase} …")
 
     return show
 
 
-def _phase(event: dict[str, Any]) -> str:
+def phase_of(event: Mapping[str, Any]) -> str:
+    """Return the phase of a progress event in words."""
     return str(event["phase"]).replace("_", " ")
 
 

@@ -74,7 +74,7 @@ def test_what_is_wrongly_asked_of_pools_is_told(tmp_path: Path, hotset: Callable
 def test_workers_are_listed_cordoned_drained_and_taken_back(tmp_path: Path, hotset: Callable[[Path], Hotset]) -> None:
     command = hotset(tmp_path / "home")
     base = prepared(tmp_path, command)
-    assert command("worker", "list")[1].startswith("No worker has registered: ")
+    assert command("worker", "list")[1].startswith("No worker has registered: hotset worker runs one, and it does once")
     registered(tmp_path, base, "gpu-1", "gpu-2")
     assert "gets no more requests" in command("worker", "cordon", "gpu-1")[1]
     status, text, _ = command("worker", "drain", "gpu-2", "--wait", 0.1)

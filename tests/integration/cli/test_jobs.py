@@ -20,6 +20,7 @@ def test_an_operator_sees_a_job_without_its_words_and_ends_it(tmp_path: Path, ho
         created = client.responses.create(model=ALIAS, input="plutonium", background=True, max_output_tokens=3)
         while client.responses.retrieve(created.id).status in ("queued", "in_progress"):
             time.sleep(0.02)
+        assert command("job", "list", "--state", "expired")[1] == "There is no job to list.\n"
         status, listed, _ = command("job", "list", "--tenant", "tenant-0", "--json")
         assert (status, [row["id"] for row in listed]) == (0, [created.id])
         assert listed[0]["state"] == "completed"

@@ -30,7 +30,8 @@ class FakeAdmin:
         return self._change(path, dict(body or {}))
 
     def long(self, path: str, body: Mapping[str, Any], on_progress: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-        on_progress({"event": "progress", "phase": "hash", "done": 1, "total": 2, "unit": "bytes"})
+        phase = "start_engine" if path.endswith("/prove") else "hash"
+        on_progress({"event": "progress", "phase": phase, "done": 1, "total": 2, "unit": "bytes"})
         return self._change(path, dict(body))
 
     @contextlib.contextmanager

@@ -74,5 +74,5 @@ def test_long_steps_show_how_far_they_are() -> None:
     set_up(FakeAdmin(), BASE, ADAPTERS, steps)
 
     assert (f"base {BASE_NAME}, hash", 1, 2) in steps.seen
-    assert ("acme/support: prove, hash", 1, 2) in steps.seen
+    assert ("acme/support: prove, start engine", 1, 2) in steps.seen
     assert sum(line.startswith("adapter") for line in steps.lines) == len(CAST)

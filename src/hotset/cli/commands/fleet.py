@@ -15,8 +15,8 @@ workers = typer.Typer(help="Workers: run one, list, cordon, drain, uncordon, pic
 
 _POLL_S = 0.5
 _NO_WORKER = (
-    "No worker has registered: hotset worker runs one. The one within hotset serve is in no list here; "
-    "hotset residency show tells of it."
+    "No worker has registered: hotset worker runs one, and it does once its engine serves. "
+    "The one within hotset serve is in no list here; hotset residency show tells of it."
 )
 _POOL_COLUMNS = ("pool", "base", "kind", "rank class", "release schedule", "tenants", "workers")
 _WORKER_COLUMNS = (

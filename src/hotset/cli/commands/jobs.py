@@ -46,7 +46,7 @@ def list_jobs(
         for row in found
     ]
     columns = ("job", "tenant", "model", "state", "error", "tries", "size", "accepted", "ended")
-    print_table(columns, rows, empty="There is no such job.")
+    print_table(columns, rows, empty="There is no job to list.")
 
 
 @jobs.command("show")

@@ -12,6 +12,7 @@ from typing import Any
 from hotset.cli.client import AdminClient
 from hotset.cli.demo.cast import BASE_NAME, BASE_SYNONYM, BASE_TENANT, CAST, TENANTS, Role
 from hotset.cli.demo.steps import Steps
+from hotset.cli.output import phase_of
 from hotset.cli.version_steps import bring_to
 
 KEY_LABEL = "demo"
@@ -66,7 +67,7 @@ def publish(admin: AdminClient, role: Role, folder: Path, steps: Steps) -> None:
 
 def _follow(steps: Steps, title: str) -> Callable[[dict[str, Any]], None]:
     def on_progress(event: dict[str, Any]) -> None:
-        steps.progress(f"{title}, {event['phase']}", event["done"], event["total"])
+        steps.progress(f"{title}, {phase_of(event)}", event["done"], event["total"])
 
     return on_progress
 

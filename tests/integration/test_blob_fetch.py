@@ -51,8 +51,9 @@ class Member:
 
     def fenced(self, fence: int) -> None: ...
 
-    def apply(self, snapshot: RoutingSnapshot) -> None:
+    def apply(self, snapshot: RoutingSnapshot) -> int:
         self.epochs.append(snapshot.epoch)
+        return max(self.epochs)
 
     def cut(self, withdrawal: Withdrawal) -> int:
         return 0

@@ -1,6 +1,8 @@
 """Control, gateways and workers as processes of their own: answers, losses, and what goes on without control."""
 
+import contextlib
 import json
+import sqlite3
 import time
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -167,6 +169,25 @@ def test_a_worker_that_is_told_to_end_finishes_what_runs(fleet: Fleet) -> None:
     assert "w3" not in holders(fleet)
     worker.start()
     fleet.until(lambda: fleet.num_linked_workers() == 3, "every worker")
+
+
+@pytest.mark.slow
+def test_control_over_an_older_copy_of_its_database_is_heard_all_the_same(fleet: Fleet) -> None:
+    control, tenant = fleet.processes["control"], fleet.tenants["tenant-3"]
+    with fleet.admin() as admin:
+        issued = admin.post("/keys", {"tenant": tenant.name})
+    headers = {"authorization": f"Bearer {issued['token']}"}
+    urls = [f"{fleet.url(name)}/v1/models" for name in ("g1", "g2")]
+    fleet.until(lambda: [httpx.get(url, headers=headers).status_code for url in urls] == [200, 200], "the key")
+    control.kill()
+    with contextlib.closing(sqlite3.connect(fleet.home / "hotset.db")) as database, database:
+        database.execute("UPDATE settings SET value = '1' WHERE name = 'epoch'")
+    control.start()
+    fleet.until(control.addresses, "control")
+    with fleet.admin() as admin:
+        admin.post(f"/keys/{issued['key']['id']}/revoke", {})
+    fleet.until(lambda: [httpx.get(url, headers=headers).status_code for url in urls] == [401, 401], "the revocation")
+    fleet.until(lambda: all(holder["is_current"] for holder in holders(fleet).values()), "every acknowledgement")
 
 
 @pytest.mark.slow

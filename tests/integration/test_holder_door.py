@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,10 @@ from hotset.core.ids import BaseName, WorkerId
 from hotset.core.residency_report import WorkerReport
 from hotset.links.address import connect_blocking
 from hotset.links.frames import frame
-from hotset.links.holder_messages import BeatNow, Fetch, Registered, Whole
+from hotset.links.holder_messages import Applied, BeatNow, Fetch, Registered, Whole
 from hotset.links.peers import Peer
 from hotset.links.worker_messages import PROTOCOL
-from tests.integration.test_blob_fetch import W1, W2, Far, run
+from tests.integration.test_blob_fetch import W1, W2, Far, run, snapshot_of
 from tests.support.agent_world import blob_path
 
 #: More than what a socket and a link hold for an end that does not read.
@@ -44,6 +45,31 @@ def test_nobody_says_how_another_worker_is(tmp_path: Path, me: Peer, beat: BeatN
         assert list(world.holders.view_residency()) == []
 
     run(tmp_path, scenario, me=me)
+
+
+def test_control_whose_database_is_an_older_copy_numbers_above_what_is_applied_already(tmp_path: Path) -> None:
+    async def scenario(world: Far) -> None:
+        commits = world.holders._commits
+        async with asyncio.timeout(10):
+            world.holders.apply(replace(snapshot_of(world.versions, "a"), epoch=40))
+            while world.holders.views()[0].epoch < 40:
+                await asyncio.sleep(0.01)
+            world.holders.apply(replace(snapshot_of(world.versions, "a"), epoch=2))
+            while commits.snapshot.epoch < 41:
+                await asyncio.sleep(0.01)
+
+    run(tmp_path, scenario)
+
+
+def test_a_holder_that_applies_what_nobody_can_have_published_is_let_go_of(tmp_path: Path) -> None:
+    async def scenario(world: Far) -> None:
+        world.link.send(Applied(1 << 62))
+        async with asyncio.timeout(10):
+            while world.link.is_registered:
+                await asyncio.sleep(0.01)
+        assert world.holders._commits.snapshot.epoch < 40
+
+    run(tmp_path, scenario)
 
 
 def fetch(world: Far, me: Peer, name: str) -> socket.socket:

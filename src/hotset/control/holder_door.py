@@ -117,6 +117,8 @@ class _Visitor:
         match message:
             case Applied(epoch):
                 session.applied(epoch)
+                if epoch > self._door.holders.snapshot.epoch:
+                    self._start(self._door.holders.overtake(session, epoch))
             case FactsNow(facts) if _is_of(session, facts.worker):
                 self._start(self._take_facts(session, facts))
             case BeatNow(heartbeat, report) if _is_of(session, heartbeat.worker) and _is_of(session, report.worker):

@@ -38,6 +38,8 @@ _log = logging.getLogger(__name__)
 _FLEET = Actor("fleet")
 #: A worker speaks every second; one that was silent for so long shows nothing new.
 _SILENT_S = 5.0
+#: No copy of a database is so many changes old; who says more lies.
+_EPOCHS_LOST_MAX = 1 << 32
 #: Between two looks at what holders apply.
 _LOOK_S = 0.05
 #: How long a gateway waits to be written down before it is served all the same.
@@ -290,6 +292,22 @@ class Holders:
             self.apply(self._snapshot)
         else:
             session.offer(self._snapshot, self._clock.monotonic_s())
+
+    async def overtake(self, session: Session, epoch: int) -> None:
+        """Number snapshots above one that a holder applies and control never had: its database was an older one's copy.
+
+        Else the holder would pass over whatever control publishes until its numbers came as far.
+        """
+        if epoch - self._snapshot.epoch > _EPOCHS_LOST_MAX:
+            session.link.close("it applies what no control published")
+            return
+
+        def act(change: Change) -> None:
+            if change.catalogue.epoch() < epoch:
+                change.catalogue.pass_epoch(epoch)
+                change.audit("epoch.overtake", session.peer, epoch=epoch)
+
+        await self._commits.run(_FLEET, act)
 
     async def facts(self, session: Session, facts: WorkerFacts) -> None:
         """Record what a worker is, and tell it under which fence it serves.

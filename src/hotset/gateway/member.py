@@ -128,10 +128,11 @@ class GatewayMember:
     def fenced(self, fence: int) -> None:
         """Gateways have no fence: any of them may send to a worker."""
 
-    def apply(self, snapshot: RoutingSnapshot) -> None:
-        """Use this snapshot from now on, and keep it."""
+    def apply(self, snapshot: RoutingSnapshot) -> int:
+        """Use this snapshot from now on, and keep it; return the epoch in use, as older ones are ignored."""
         self._use(snapshot)
-        self._keeper.offer(snapshot)
+        self._keeper.offer(self._app.snapshot)
+        return self._app.snapshot.epoch
 
     def cut(self, withdrawal: Withdrawal) -> int:
         """End the running requests that this covers; return how many there were."""

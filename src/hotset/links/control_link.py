@@ -59,8 +59,8 @@ class Holder(Protocol):
         """We serve under this number from now on."""
         ...
 
-    def apply(self, snapshot: RoutingSnapshot) -> None:
-        """Use this snapshot from now on."""
+    def apply(self, snapshot: RoutingSnapshot) -> int:
+        """Use this snapshot from now on, unless a newer one is in use; return the epoch of the one in use."""
         ...
 
     def cut(self, withdrawal: Withdrawal) -> int:
@@ -166,8 +166,7 @@ class ControlLink:
             case Records():
                 self._joiner.add(message)
             case Current():
-                self._holder.apply(self._joiner.join(message))
-                self.send(Applied(message.snapshot.epoch))
+                self.send(Applied(self._holder.apply(self._joiner.join(message))))
             case Cut(withdrawal):
                 self._holder.cut(withdrawal)
             case UsageKept(stream, number):

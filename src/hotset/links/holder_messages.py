@@ -38,7 +38,7 @@ class Register(msgspec.Struct, frozen=True, array_like=True, tag="register"):
 
 
 class Applied(msgspec.Struct, frozen=True, array_like=True, tag="applied"):
-    """The holder applies the snapshot of this epoch from now on."""
+    """The holder applies the snapshot of this epoch from now on: that which came, or a newer one that it has."""
 
     epoch: int
 

@@ -54,6 +54,10 @@ class Catalogue:
         self._set(_EPOCH, str(epoch))
         return epoch
 
+    def pass_epoch(self, epoch: int) -> None:
+        """Have the next routing state numbered above this one."""
+        self._set(_EPOCH, str(max(epoch, self.epoch())))
+
     def advance_fence(self) -> int:
         """Return a fence that no worker had yet, whoever was removed and came back: above all others."""
         fence = int(self._setting(_FENCE) or 0) + 1

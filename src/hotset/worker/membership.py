@@ -98,6 +98,8 @@ class Membership:
         self._make_agent = make_agent
         self._pool = pool
         self._clock = clock
+        #: Of the newest snapshot that came.
+        self._epoch = 0
         self._kept_fence = 0
         #: Under which it serves; 0 while it may not.
         self._fence = 0
@@ -180,10 +182,12 @@ class Membership:
         if self._door is not None:
             self._door.tell_now()
 
-    def apply(self, snapshot: RoutingSnapshot) -> None:
-        """Use this snapshot from now on, and keep it."""
+    def apply(self, snapshot: RoutingSnapshot) -> int:
+        """Use this snapshot from now on, and keep it; return the epoch in use, as older ones are ignored."""
         self._use(snapshot)
-        self._keeper.offer(snapshot)
+        if snapshot.epoch == self._epoch:
+            self._keeper.offer(snapshot)
+        return self._epoch
 
     def cut(self, withdrawal: Withdrawal) -> int:
         """Gateways end what runs; the agent hears of it from them."""
@@ -211,6 +215,7 @@ class Membership:
             self._control.send(BeatNow(self._door.heartbeat(), report, self.agent.suspicions()))
 
     def _use(self, snapshot: RoutingSnapshot) -> None:
+        self._epoch = max(self._epoch, snapshot.epoch)
         self._metrics.apply_tenants(snapshot.tenants)
         if self.agent is None:
             self.agent = self._make_agent(snapshot)

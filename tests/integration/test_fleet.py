@@ -136,7 +136,6 @@ def test_killed_workers_and_gateways_come_back_and_lose_nobody_elses_requests(fl
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_without_control_traffic_loads_and_restarts_go_on(fleet: Fleet) -> None:
     control = fleet.processes["control"]
     assert all_answer(fleet, "g1")
@@ -209,7 +208,6 @@ def test_a_gateway_stops_when_control_was_away_for_too_long(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_a_job_outlives_the_gateway_that_accepted_it(tmp_path: Path) -> None:
     """I8: any gateway finishes it, once; any gateway shows it."""
     sections = {"jobs": {"lease_s": 3}}
@@ -231,7 +229,6 @@ def test_a_job_outlives_the_gateway_that_accepted_it(tmp_path: Path) -> None:
         assert own_text(tenant, 20_000).strip() in json.dumps(found)
 
 
-@pytest.mark.slow
 @pytest.mark.slow
 def test_over_tls_every_process_shows_its_certificate(tmp_path: Path) -> None:
     authority, stranger = Authority(tmp_path / "ca"), Authority(tmp_path / "other")

@@ -187,6 +187,7 @@ def test_control_over_an_older_copy_of_its_database_is_heard_all_the_same(fleet:
         admin.post(f"/keys/{issued['key']['id']}/revoke", {})
     fleet.until(lambda: [httpx.get(url, headers=headers).status_code for url in urls] == [401, 401], "the revocation")
     fleet.until(lambda: all(holder["is_current"] for holder in holders(fleet).values()), "every acknowledgement")
+    assert all_answer(fleet, "g1")
 
 
 @pytest.mark.slow

@@ -57,6 +57,10 @@ def test_control_whose_database_is_an_older_copy_numbers_above_what_is_applied_a
             world.holders.apply(replace(snapshot_of(world.versions, "a"), epoch=2))
             while commits.snapshot.epoch < 41:
                 await asyncio.sleep(0.01)
+        (told,) = [
+            each for each in await commits.read(lambda catalogue: catalogue.audit.entries()) if "epoch" in each.action
+        ]
+        assert (told.action, told.subject, told.details_json) == ("epoch.overtake", "worker w1", '{"epoch":40}')
 
     run(tmp_path, scenario)
 

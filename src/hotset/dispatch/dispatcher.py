@@ -131,6 +131,7 @@ class Dispatcher:
     def _prefetched(self, now_s: float) -> list[Effect]:
         """Return what to bring in that nobody asked for, where nobody waits for a slot or a load."""
         if self._is_frozen or len(self._finder) or self.outlook.is_loading:
+            self._prefetch.look_again_at_s = None  # what ends this is an event, not time
             return []
         return self._prefetch.next(self.outlook.sizes, now_s, may_load=not len(self._arrivals))
 

@@ -86,10 +86,10 @@ class Reception:
             hot_at_s = dispatched.result()
         except TimeoutError as error:
             missed = self._missed(work, name, lane)
-            self._tell(Released(request))
+            self.release(request)
             raise missed from error
-        except asyncio.CancelledError:
-            self._tell(Released(request))
+        except (HotsetError, asyncio.CancelledError):
+            self.release(request)
             raise
         finally:
             self.turns.end(request)
@@ -140,7 +140,7 @@ class Reception:
         self._dispatcher.outlook.first_token(request, self._clock.monotonic_s())
 
     def release(self, request: RequestId) -> None:
-        """End a lease."""
+        """End a lease; of a request that was refused there is none, and it is only forgotten."""
         self._observer.ended(request)
         self.running.ended(request)
         self._tell(Released(request))

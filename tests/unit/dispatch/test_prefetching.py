@@ -214,3 +214,17 @@ def test_frozen_or_without_an_engine_nothing_comes() -> None:
     assert worker.tell(Frozen(is_frozen=False)) == [Fetch(A, ACME)]
     worker.tell(EngineGone())
     assert worker.tell(TimePassed()) == []
+
+
+def test_what_time_alone_does_not_end_is_not_looked_at_again_and_again() -> None:
+    worker = Worker(stall_ms=100.0)
+    worker.ask("b", B, GLOBEX)
+    worker.tell(Loaded(0, B, 10, stall_s=3.0))
+    worker.end("b")
+    worker.come_home(A, busy=True)
+    worker.tell(Fetched(A, ACME, 10))
+    assert worker.dispatcher.look_again_at_s is not None
+    worker.tell(Frozen(True))
+    assert worker.dispatcher.look_again_at_s is None
+    worker.now_s += 1000.0
+    assert worker.tell(Frozen(False)) == [Load(1, A)]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hotset.core.errors import EngineUnavailableError, LoadFailedError
-from hotset.core.messages import Failed
+from hotset.core.messages import Failed, Inventory
 from tests.support.agent_world import AgentWorld, finish
 from tests.support.wrong_engines import WrongEngine, Wrongs
 
@@ -145,6 +145,38 @@ def test_one_step_that_failed_is_asked_about_again_before_anybody_is_blamed(
         assert len(world.engines) == 1 + len(flaws)
 
     run(tmp_path, story)
+
+
+class MuteEngine(WrongEngine):
+    """Does not say what it holds for a while, though it lives."""
+
+    is_mute = False
+
+    async def inventory(self) -> Inventory:
+        if self.is_mute:
+            raise EngineUnavailableError("the engine's plugin fails: 500")
+        return await super().inventory()
+
+
+def test_an_engine_that_says_nothing_for_a_while_is_watched_again_afterwards(tmp_path: Path) -> None:
+    wrongs = Wrongs()
+    world = AgentWorld(tmp_path, watchdog_interval_s=0.1)
+    world.kind = "instant_stepwise"
+    world.make_engine = lambda spec: MuteEngine(spec, wrongs)
+
+    async def story() -> None:
+        async with asyncio.timeout(60), world.running():
+            (engine,) = world.engines
+            assert isinstance(engine, MuteEngine)
+            engine.is_mute, wrongs.num_failing = True, 1
+            await until(lambda: not wrongs.num_failing)
+            await asyncio.sleep(0.1)
+            engine.is_mute = False
+            before = passed(world)
+            await until(lambda: passed(world) > before and world.agent.view_residency()[0].inventory is not None)
+            assert len(world.engines) == 1
+
+    asyncio.run(story())
 
 
 def test_an_engine_that_dies_or_hangs_alone_blames_nobody(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 
 from hotset.core.clock import Clock
-from hotset.core.errors import EngineUnavailableError, HotsetError
+from hotset.core.errors import HotsetError
 from hotset.core.messages import Inventory
 from hotset.core.residency_report import InventoryReport
 from hotset.engines.port import Engine
@@ -25,16 +25,14 @@ class Stocktaking:
         self._asked_at_s = 0.0
 
     async def run(self) -> None:
-        """Ask until the engine is gone; one that is slow to answer is not asked again meanwhile."""
-        try:
-            while True:
-                asked_at_s = self._clock.monotonic_s()
+        """Ask until cancelled; one that is slow to answer is not asked again meanwhile."""
+        while True:
+            asked_at_s = self._clock.monotonic_s()
+            try:
                 self._inventory, self._asked_at_s = await self._engine.inventory(), asked_at_s
-                await asyncio.sleep(_EVERY_S)
-        except EngineUnavailableError:
-            return  # whoever waits for its death does what there is to do
-        except HotsetError as error:
-            _log.error("the engine does not say what it holds", extra={"reason": error.message})
+            except HotsetError as error:  # perhaps it will the next time; whether it is gone is seen elsewhere
+                _log.warning("the engine does not say what it holds", extra={"reason": error.message})
+            await asyncio.sleep(_EVERY_S)
 
     def report(self) -> InventoryReport | None:
         """Return what it said last; None before it said anything."""

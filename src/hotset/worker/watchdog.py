@@ -136,8 +136,7 @@ class Watchdog:
         except TimeoutError:
             self._unanswered()
             return
-        except EngineUnavailableError:  # it ended by itself: no answer of its says anything
-            await asyncio.Event().wait()
+        except EngineUnavailableError:  # no answer of one that is gone says anything; one that is not is asked again
             return
         if isinstance(answer, Failed) and answer.code != EngineFailedError.code:
             self._metrics.probed("base", "unanswered")  # such as a queue that is full

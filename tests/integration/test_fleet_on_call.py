@@ -157,6 +157,8 @@ def test_a_worker_counts_loads_and_slots_and_control_that_starts_anew_counts_non
     def loads() -> int:
         return sum(row["loads"] for row in told(fleet, "/usage")["rows"])
 
+    whole(fleet)
+    served(fleet, "g1", "tenant-1")
     fleet.until(loads, "loads")
     fleet.until(lambda: any(row["slot_seconds"] > 0 for row in told(fleet, "/usage")["rows"]), "time in slots")
     time.sleep(1.1)  # workers look at their slots every second

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import logging
 from pathlib import Path
 
 import pytest
@@ -281,3 +282,25 @@ def test_head_requests_and_expectations(tmp_path: Path) -> None:
             await close(writer)
 
     uvloop.run(story())
+
+
+def test_what_is_no_http_is_answered_and_leaves_no_line_in_the_log(tmp_path: Path) -> None:
+    said: list[str] = []
+    server = logging.getLogger("uvicorn.error")
+    hears = logging.Handler()
+    hears.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+
+    async def story() -> None:
+        async with PlaneWorld(tmp_path).served() as world:
+            for noise in (b"\x16\x03\x01 no HTTP\r\n\r\n", b"GET / HTTP/1.1\r\nno header\r\n\r\n"):
+                reader, writer = await connect(world.port)
+                writer.write(noise)
+                assert (await read_answer(reader)).status == 400
+                await close(writer)
+
+    server.addHandler(hears)
+    try:
+        uvloop.run(story())
+    finally:
+        server.removeHandler(hears)
+    assert said == []

@@ -5,7 +5,6 @@ nobody reads any more. Both are bounded here, at no cost for a head that arrives
 """
 
 import asyncio
-import logging
 from typing import Any, cast
 
 import uvicorn
@@ -16,6 +15,7 @@ from hotset.gateway.app import RandomRequestIds, TenantApp
 from hotset.gateway.joined_writes import JoinedWrites
 from hotset.gateway.problems import answer_of, problem_of
 from hotset.gateway.settings import GatewaySettings
+from hotset.telemetry.logs import WEB_SERVER_LEVEL
 
 
 def server_config(app: TenantApp, settings: GatewaySettings, *, host: str, port: int) -> uvicorn.Config:
@@ -37,7 +37,7 @@ def server_config(app: TenantApp, settings: GatewaySettings, *, host: str, port:
         lifespan="on",
         interface="asgi3",
         log_config=None,
-        log_level=logging.WARNING,
+        log_level=WEB_SERVER_LEVEL,
         access_log=False,
         proxy_headers=False,
         server_header=False,

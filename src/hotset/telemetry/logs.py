@@ -15,6 +15,8 @@ from hotset.telemetry.names import LOG_EXTRAS
 
 _TOKEN = re.compile(r"\bhso?_[A-Za-z0-9_-]{4,}|(?i:bearer)\s+\S+")
 _FIELD = "request_id"
+#: From which on records of the web server are kept.
+WEB_SERVER_LEVEL = logging.ERROR
 
 
 def redact(text: str) -> str:
@@ -47,14 +49,17 @@ def of_request(request_id: str) -> dict[str, str]:
 def configure(*, level: int = logging.INFO, stream: TextIO | None = None) -> logging.Handler:
     """Send all of Hotset's records to one stream (standard error by default) as JSON lines.
 
+    Of the web server's only errors: its warnings are of what a client sent, who could fill the log with them, and what
+    it says of its start the command says itself.
+
     Returns:
         The handler, so that a caller can take it away again.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines())
-    for name in ("hotset", "uvicorn.error"):
+    for name, least in (("hotset", level), ("uvicorn.error", max(level, WEB_SERVER_LEVEL))):
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]
-        logger.setLevel(level)
+        logger.setLevel(least)
         logger.propagate = False
     return handler

@@ -70,6 +70,12 @@ def test_a_change_reaches_every_holder_and_each_says_so(fleet: Fleet) -> None:
     assert [httpx.get(url, headers=headers).status_code for url in urls] == [401, 401]
 
 
+def test_a_gateway_says_when_it_takes_requests(fleet: Fleet) -> None:
+    for name in ("g1", "g2"):
+        fleet.until(lambda name=name: fleet.ready(name), f"the readiness of {name}")
+        assert fleet.until(lambda name=name: "\nReady\n" in fleet.processes[name].said(), f"the line of {name}")
+
+
 def test_a_second_process_with_a_name_that_is_taken_serves_nothing(fleet: Fleet, tmp_path: Path) -> None:
     before = holders(fleet)["w1"]
     # On this machine the folder's lock refuses it; from another folder, as from another machine, control does.

@@ -75,6 +75,11 @@ def tell_ready(bases: list[str]) -> None:
     _print(f"Ready: {', '.join(bases)}" if bases else "Ready; no base is registered yet (hotset base add)")
 
 
+def tell_gateway_ready() -> None:
+    """Print that a gateway takes requests, once it reaches a worker whose engine serves."""
+    _print("Ready")
+
+
 def tell_draining(num_in_flight: int) -> None:
     """Print that the server is ending."""
     _print(f"Ending; {num_in_flight} requests may finish. A second signal ends at once.")

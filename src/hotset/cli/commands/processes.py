@@ -12,6 +12,7 @@ from hotset.cli.banner import (
     tell_control_started,
     tell_declared,
     tell_draining,
+    tell_gateway_ready,
     tell_gateway_started,
     tell_ready,
     tell_worker_started,
@@ -85,7 +86,7 @@ def gateway(
         "fleet.metrics_port": metrics_port,
     }
     settings = settings_of(context, file, flags)
-    _run(run_gateway(settings, CLOCK, GatewayTold(tell_gateway_started, tell_draining)))
+    _run(run_gateway(settings, CLOCK, GatewayTold(tell_gateway_started, tell_gateway_ready, tell_draining)))
 
 
 def worker(

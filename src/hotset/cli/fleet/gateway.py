@@ -26,6 +26,7 @@ from hotset.telemetry.request_log import RequestLog
 
 _log = logging.getLogger(__name__)
 _INITIALISED_POLL_S = 0.2
+_READY_POLL_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class GatewayTold:
 
     #: Its place, its tenant plane's address and that of its metrics, empty where it has none.
     started: Callable[[Place, str, str], None]
+    ready: Callable[[], None]
     draining: Callable[[int], None]
 
 
@@ -90,10 +92,16 @@ class GatewayServer:
         async with serving([(server, tenant), *pages]), in_background(link, keeping, telling):
             with addresses.written(self._place.address_file):
                 told.started(self._place, addresses.tenant_url, addresses.admin_url)
-                await stop.wait()
+                async with in_background(asyncio.create_task(self._tell_ready(told), name="readiness")):
+                    await stop.wait()
                 told.draining(self._app.num_in_flight)
                 await drain(self._app, settings.worker.drain_timeout_s)
                 await self._member.say_goodbye()
+
+    async def _tell_ready(self, told: GatewayTold) -> None:
+        while not self._app.is_ready:  # noqa: ASYNC110 - what makes it ready comes from several sides
+            await asyncio.sleep(_READY_POLL_S)
+        told.ready()
 
     async def close(self) -> None:
         """End links and log."""

@@ -1,6 +1,7 @@
 """A worker on another machine reads the trusted store: by grants, over real links, with files that are not shared."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -257,5 +258,17 @@ def test_what_is_cut_off_on_the_way_is_tried_again_from_where_it_stopped(tmp_pat
         await world.bring("a")
         assert world.fetched == [("done", size - 500)]
         assert copy_of(world.kept, digest, tmp_path) == b"weights of a" * 100
+
+    run(tmp_path, scenario)
+
+
+def test_a_fetcher_that_begins_removes_what_was_cut_off_long_ago(tmp_path: Path) -> None:
+    async def scenario(world: Far) -> None:
+        part = world.root / "far" / "kept" / "incoming" / ("0" * 64 + ".part")
+        part.write_bytes(b"cut off")
+        os.utime(part, (0.0, 0.0))
+        await asyncio.to_thread(world.fetcher.begin)
+        assert not part.exists()
+        await world.bring("a")
 
     run(tmp_path, scenario)

@@ -19,6 +19,8 @@ from hotset.storage.blobs import BlobStore
 from hotset.storage.durable import PART_SUFFIX
 from hotset.storage.hashing import CHUNK_BYTES, as_digest
 
+#: What nobody went on with for so long is nobody's any more, in seconds: a worker that starts again goes on sooner.
+PART_KEPT_S = 3600.0
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -101,6 +103,20 @@ class KeptBlobs(BlobStore):
         self._keep(part, digest)
         part.unlink(missing_ok=True)  # where the same bytes were there already
         self._make_room(digest)
+
+    def sweep_parts(self, now_s: float) -> int:
+        """Remove what was cut off and nobody went on with for `PART_KEPT_S`; return how many. Only while nothing comes.
+
+        Args:
+            now_s: Wall-clock seconds, as files' times are.
+
+        Raises:
+            OSError: the disk is broken.
+        """
+        old = [part for part in self._incoming.iterdir() if now_s - part.lstat().st_mtime > PART_KEPT_S]
+        for part in old:
+            part.unlink(missing_ok=True)
+        return len(old)
 
     def use(self, digest: Digest) -> bool:
         """Whether the blob is here; it counts as used now."""

@@ -40,7 +40,7 @@ _BEAT = b"\x00\x00\x00\x00"
 
 
 class BlobFetcher:
-    """Implements `worker.local_store.BlobSource`. All but `stop` block and are called on threads."""
+    """Implements `worker.local_store.BlobSource`. `begin` and what brings bytes blocks and is called on threads."""
 
     def __init__(
         self,
@@ -78,6 +78,16 @@ class BlobFetcher:
         #: One fetch of a blob at a time, however many wait for it; gone once nobody does.
         self._turns: WeakValueDictionary[Digest, _Turn] = WeakValueDictionary()
         self._guard = threading.Lock()
+
+    def begin(self) -> None:
+        """Tidy what earlier starts left; before anything is fetched."""
+        try:
+            num_parts = self._kept.sweep_parts(self._clock.wall_s())
+        except OSError as error:  # they only take room
+            _log.warning("what was cut off long ago is not removed: %s", error)
+            return
+        if num_parts:
+            _log.info("removed %d blobs that were cut off long ago", num_parts)
 
     def grants_from(self, control: ControlLink) -> None:
         """Ask for grants over this link, on the event loop that runs now."""

@@ -10,7 +10,7 @@ import pytest
 from hotset.core.errors import DigestMismatchError
 from hotset.core.ids import Digest
 from hotset.storage.hashing import as_digest
-from hotset.storage.kept_blobs import KeptBlobs
+from hotset.storage.kept_blobs import PART_KEPT_S, KeptBlobs
 
 CONTENT = b"weights " * 1000
 
@@ -54,6 +54,30 @@ def test_other_bytes_than_the_digests_never_count_as_the_blob(tmp_path: Path, co
         arriving.add(content)
     assert not store.use(digest)
     assert list((tmp_path / "blobs" / "incoming").iterdir()) == [], "the next try begins anew"
+
+
+def test_what_nobody_went_on_with_for_long_is_swept_and_what_was_cut_off_lately_goes_on(tmp_path: Path) -> None:
+    now_s = 1_000_000.0
+    store, contents = KeptBlobs(tmp_path / "blobs", 1 << 20), {"old": b"old " * 1000, "new": CONTENT}
+    for name, content in contents.items():
+        with pytest.raises(ConnectionError), store.receiving(digest_of(content), len(content)) as arriving:
+            arriving.add(content[:3000])
+            raise ConnectionError
+        age_s = PART_KEPT_S + 1.0 if name == "old" else PART_KEPT_S - 1.0
+        hexadecimal = digest_of(content).removeprefix("sha256:")
+        (part,) = [each for each in (tmp_path / "blobs" / "incoming").iterdir() if hexadecimal in each.name]
+        os.utime(part, (now_s - age_s, now_s - age_s))
+    whole = put(store, b"whole")
+    later = KeptBlobs(tmp_path / "blobs", 1 << 20)
+    assert (later.sweep_parts(now_s), later.sweep_parts(now_s)) == (1, 0)
+    assert later.use(whole)
+    with later.receiving(digest_of(CONTENT), len(CONTENT)) as arriving:
+        assert arriving.num_bytes == 3000
+        arriving.add(CONTENT[3000:])
+    with later.receiving(digest_of(contents["old"]), len(contents["old"])) as arriving:
+        assert arriving.num_bytes == 0
+        arriving.add(contents["old"])
+    assert later.use(digest_of(CONTENT))
 
 
 def test_a_part_that_rotted_is_found_out(tmp_path: Path) -> None:

@@ -85,6 +85,7 @@ class WorkerServer:
         Raises:
             ConfigError: an address can't be listened on.
         """
+        await asyncio.to_thread(self._blobs.begin)
         self._blobs.grants_from(self._control)
         await self._member.begin(self._control)
         pages = metrics_servers(self._settings, self._metrics, self._is_ready)

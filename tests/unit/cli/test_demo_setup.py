@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from hotset.cli.demo.cast import BASE_NAME, CAST, TENANTS
+from hotset.cli.demo.run import last_words
 from hotset.cli.demo.setup import set_up
 from tests.unit.cli.fake_admin import FakeAdmin
 
@@ -76,3 +77,10 @@ def test_long_steps_show_how_far_they_are() -> None:
     assert (f"base {BASE_NAME}, hash", 1, 2) in steps.seen
     assert ("acme/support: prove, start engine", 1, 2) in steps.seen
     assert sum(line.startswith("adapter") for line in steps.lines) == len(CAST)
+
+
+def test_who_asked_for_the_story_alone_is_told_that_nothing_serves_any_more() -> None:
+    assert last_words(Path("/state"), once=False) == "Serving; Ctrl-C ends it. State is in /state"
+    told = last_words(Path("/state"), once=True)
+    assert "without --once it serves on" in told
+    assert told.endswith("/state")

@@ -239,7 +239,7 @@ def _worker_row(row: dict[str, Any]) -> tuple[object, ...]:
         row["num_homes"],
         row["num_running"],
         row["num_waiting"],
-        None if row["oldest_wait_s"] is None else f"{row['oldest_wait_s']:.1f} s",
+        f"{row['oldest_wait_s']:.1f} s" if row["num_waiting"] else None,
         None if row["heard_ago_s"] is None else f"{row['heard_ago_s']:.1f} s ago",
         row["rank_class"],
         size(row["slot_bytes"]) if row["slot_bytes"] else None,

@@ -65,6 +65,15 @@ def run_demo(
             server.wait_ready()
             steps.done("the engine serves")
             tell(server.base_url, tokens, console, clock)
+            console.print(f"\n{last_words(home, once=options.once)}", style="bold", soft_wrap=True, markup=False)
             if not options.once:
-                console.print("\nServing; Ctrl-C ends it. State is in", str(home), style="bold")
                 server.wait_end()
+
+
+def last_words(home: Path, *, once: bool) -> str:
+    """Return what the demo says after its story: the lines to paste need a server that serves on."""
+    if once:
+        return (
+            f"The story is over, and the server with it; without --once it serves on, with new keys. State is in {home}"
+        )
+    return f"Serving; Ctrl-C ends it. State is in {home}"

@@ -17,7 +17,12 @@ from tests.support.adapters import tiny_base_version
 
 
 class StumblingEngine(InstantEngine):
-    """Fails the first step that holds a request named ``poison``, as a bug in a kernel would."""
+    """Fails the first step that holds a request named ``poison``, as a bug in a kernel would, and to take ``venom``."""
+
+    def add(self, request: Generate) -> list[EngineEvent]:
+        if request.request_id == "venom":
+            raise IndexError("a character past the table")
+        return super().add(request)
 
     def step(self) -> list[EngineEvent]:
         if "poison" in self.inventory().running:
@@ -64,5 +69,14 @@ def test_a_failed_step_ends_its_requests_and_the_engine_serves_on(owner: socket.
     assert isinstance(ended["poison"], Failed)
     assert ended["poison"].code == "engine_failed"
     assert isinstance(ended["neighbour"], Finished | Failed)
+    owner.sendall(ask("next"))
+    assert isinstance(last_events(owner, "next")["next"], Finished)
+
+
+def test_a_request_that_breaks_while_it_is_taken_in_ends_alone(owner: socket.socket) -> None:
+    owner.sendall(ask("venom"))
+    ended = last_events(owner, "venom")["venom"]
+    assert isinstance(ended, Failed)
+    assert ended.code == "engine_failed"
     owner.sendall(ask("next"))
     assert isinstance(last_events(owner, "next")["next"], Finished)

@@ -195,6 +195,10 @@ class Host:
             return self._engine.add(request)
         except HotsetError as error:
             return [Failed(request.request_id, error.code, error.message, error.param)]
+        except Exception:  # noqa: BLE001 - as of a step: nothing that a tenant sends may end the engine
+            _log.exception("a request can't be taken in")
+            self._engine.abort(request.request_id)
+            return [Failed(request.request_id, EngineFailedError.code, "the request can't be taken in")]
 
     def _unload(self, call_id: int, name: EngineName) -> Reply:
         self._engine.unload(name)

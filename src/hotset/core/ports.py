@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+import msgspec
+
 from hotset.core.fleet import Suspicion
 from hotset.core.ids import AdapterId, Digest, KeyId, RequestId, Route, TenantId
 from hotset.core.messages import EngineEvent, Generate
@@ -12,8 +14,7 @@ from hotset.core.residency_report import WorkerReport
 Lane = Literal["hot", "loading"]
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(msgspec.Struct, frozen=True):
     """One request as the gateway hands it to an agent: who asks, the route bound for it, what to generate."""
 
     request_id: RequestId

@@ -7,7 +7,6 @@ decides whether it runs.
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
@@ -27,8 +26,7 @@ _decode_completion = msgspec.json.Decoder(CompletionBody).decode
 _Body = TypeVar("_Body", bound=msgspec.Struct)
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """One request, parsed and in range."""
 
     model: str

@@ -8,7 +8,8 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Collection
-from dataclasses import replace
+
+import msgspec
 
 from hotset.core.clock import Clock
 from hotset.core.errors import EngineUnavailableError, HotsetError, ShuttingDownError
@@ -142,7 +143,7 @@ class WorkersOfBase:
         spent_ms = int((self._clock.monotonic_s() - began_s) * 1000)
         if work.budget_ms is None or not spent_ms:
             return work
-        return replace(work, budget_ms=max(1, work.budget_ms - spent_ms))
+        return msgspec.structs.replace(work, budget_ms=max(1, work.budget_ms - spent_ms))
 
 
 def _place(entry: WorkerEntry) -> tuple[str, Digest]:

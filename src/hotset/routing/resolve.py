@@ -6,7 +6,8 @@ malformed, unknown, another tenant's, outside the key's scope or without an acti
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from hotset.core.errors import HotsetError, ModelNotFoundError, UnauthenticatedError
 from hotset.core.ids import Alias, BaseName, Route, engine_name
@@ -17,8 +18,7 @@ _MODEL_CHARS_MAX = 136
 _NUMBER_DIGITS_MAX = 7
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(msgspec.Struct, frozen=True):
     """What a model name means for one key at one epoch."""
 
     route: Route

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from hotset.core.errors import LoadFailedError, LoadRateExceededError, ModelNotFoundError, SlotsFullError
 from hotset.core.ids import TenantId
@@ -18,8 +19,7 @@ _AT_LIMIT = "Your adapters hold every slot that you may take; all of them are in
 _PAUSES = "Loads pause so that running requests go on; try again shortly."
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """What would be done for a request now; with the first three empty it goes to the bare base."""
 
     #: Where its version is or will be.

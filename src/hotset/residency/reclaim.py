@@ -23,8 +23,9 @@ class Reclaim:
 
     def due_at_s(self, state: State) -> float | None:
         """Return when the next request is to be cut; None where none will be."""
-        times_s = (slot.closing_since_s + self.after_s for slot in state.slots if self._cuts(slot))
-        return min(times_s, default=None)
+        if self.policy != "cut":
+            return None
+        return min((slot.closing_since_s + self.after_s for slot in state.slots if self._cuts(slot)), default=None)
 
     def cut_due(self, state: State, now_s: float) -> list[RequestId]:
         """Return the requests that are to be cut now; their slots are marked, so that it is done once."""

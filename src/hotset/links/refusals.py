@@ -1,33 +1,8 @@
 """Errors of the tree as they cross a link: by their code, and back to the same leaf."""
 
-from hotset.core.errors import (
-    AdmissionError,
-    ContextLengthExceededError,
-    EngineError,
-    EngineFailedError,
-    HotsetError,
-    InvalidRequestError,
-    ModelNotFoundError,
-    RequestTooLargeError,
-    StaleRouteError,
-    UnavailableError,
-    leaf_errors,
-)
+from hotset.core.agent_errors import AGENT_ERRORS, agent_error
+from hotset.core.errors import AdmissionError, EngineFailedError, HotsetError, StaleRouteError
 from hotset.links.worker_messages import Refused
-
-#: The leaves that an agent may refuse work with: each takes a message alone.
-_LEAVES: dict[str, type[HotsetError]] = {
-    leaf.code: leaf
-    for leaf in (
-        *leaf_errors(AdmissionError),
-        *leaf_errors(UnavailableError),
-        *leaf_errors(EngineError),
-        ContextLengthExceededError,
-        InvalidRequestError,
-        ModelNotFoundError,
-        RequestTooLargeError,
-    )
-}
 
 
 def refusal_of(stream: int, error: HotsetError) -> Refused:
@@ -44,10 +19,9 @@ def refusal_of(stream: int, error: HotsetError) -> Refused:
 
 def error_of(refused: Refused) -> HotsetError:
     """Return the error that crossed; one that no agent should refuse with is the agent's failure."""
-    error = _LEAVES.get(refused.code, EngineFailedError)(refused.message)
+    kind = AGENT_ERRORS.get(refused.code, EngineFailedError)
+    error = agent_error(kind, refused.message, refused.retry_after_ms)
     error.param = refused.param
-    if isinstance(error, AdmissionError) and refused.retry_after_ms is not None:
-        error.retry_after_ms = refused.retry_after_ms
     if isinstance(error, StaleRouteError) and refused.epoch is not None:
         error.epoch = refused.epoch
     return error

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from hotset.admission.fair_queue import FairQueue
 from hotset.admission.first_token import SourceTier
+from hotset.core.agent_errors import AGENT_ERRORS, agent_error
 from hotset.core.clock import Clock
 from hotset.core.errors import SlotReclaimedError
 from hotset.core.ids import EngineName, TenantId
@@ -48,7 +49,6 @@ from hotset.worker.observing import Observer
 from hotset.worker.progress import Progress
 from hotset.worker.reception import Reception
 from hotset.worker.recollection import Recollection
-from hotset.worker.refusals import error_of
 from hotset.worker.settings import WorkerSettings
 from hotset.worker.starting import Fresh
 from hotset.worker.stocktaking import Stocktaking
@@ -240,8 +240,8 @@ class EngineLife:
         match effect:
             case Dispatch(request, hot_at_s):
                 self.reception.turns.settle(request, self._clock.monotonic_s() if hot_at_s is None else hot_at_s)
-            case Refuse():
-                self.reception.turns.settle(effect.request, error_of(effect))
+            case Refuse(request, code, message, retry_after_ms):
+                self.reception.turns.settle(request, agent_error(AGENT_ERRORS[code], message, retry_after_ms))
             case Cut(request):
                 self.reception.running.cut(request, SlotReclaimedError())
             case Load() | Unload() | Count() | Discard():

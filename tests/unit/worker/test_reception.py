@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from hotset.admission.fair_queue import FairQueue
+from hotset.core.agent_errors import AGENT_ERRORS, agent_error
 from hotset.core.errors import HotsetError
 from hotset.core.ids import AdapterId, Digest, KeyId, RequestId, Route, TenantId, engine_name
 from hotset.core.messages import Generate, Sampling
@@ -19,7 +20,6 @@ from hotset.worker.observing import Observer
 from hotset.worker.progress import Progress
 from hotset.worker.reception import Reception
 from hotset.worker.recollection import Recollection
-from hotset.worker.refusals import error_of
 from tests.support.adapters import tiny_base_version
 from tests.support.fake_clock import FakeClock
 
@@ -68,7 +68,9 @@ class World:
     def tell(self, event: Told) -> None:
         for effect in self.dispatcher.handle(event, 0.0):
             if isinstance(effect, Refuse):
-                self.reception.turns.settle(effect.request, error_of(effect))
+                kind = AGENT_ERRORS[effect.code]
+                error = agent_error(kind, effect.message, effect.retry_after_ms)
+                self.reception.turns.settle(effect.request, error)
 
     async def submit(self, request: str) -> None:
         generate = Generate(

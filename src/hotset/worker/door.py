@@ -7,41 +7,35 @@ has at most `WINDOW` batches under way, and what its gateway does not take stays
 import asyncio
 import contextlib
 import logging
-import math
 from collections.abc import Callable
 
 import msgspec
 
-from hotset.core.errors import EngineUnavailableError, HotsetError, InvalidRequestError
+from hotset.core.errors import HotsetError, InvalidRequestError
 from hotset.core.fleet import Heartbeat
 from hotset.core.ids import Digest, RequestId, WorkerId, engine_name
-from hotset.core.messages import Failed, Finished
-from hotset.core.ports import Agent, Ticket, Waiting, Work
+from hotset.core.ports import Agent, Work
 from hotset.links.address import Address, TlsFiles, listen, listening_address
 from hotset.links.link import Link
 from hotset.links.peers import Peer, check_peer
 from hotset.links.refusals import refusal_of
 from hotset.links.worker_messages import (
     PROTOCOL,
-    WINDOW,
     Abort,
     Aborted,
-    Accepted,
-    Batch,
     Beat,
     Greeting,
     Submit,
     Taken,
     ToWorker,
     Unwelcome,
-    Waits,
     Welcome,
 )
+from hotset.worker.guest_stream import GuestStream
 
 _log = logging.getLogger(__name__)
 BEAT_S = 1.0
 _GREETING_TIMEOUT_S = 10.0
-_LAST = (Finished, Failed)
 
 
 class WorkerDoor:
@@ -148,7 +142,7 @@ class _Guest:
         self._door = door
         self._link: Link[ToWorker] | None = None
         self._is_welcome = False
-        self._streams: dict[int, _Stream] = {}
+        self._streams: dict[int, GuestStream] = {}
         #: Set once nothing more is sent or heard.
         self.ended = asyncio.Event()
 
@@ -220,7 +214,7 @@ class _Guest:
             self._link.send(refusal_of(number, InvalidRequestError("The request is not for its own route.")))
             return
         self._door.running.add(work.request_id)
-        stream = _Stream(self._door.agent, self._link, number, work)
+        stream = GuestStream(self._door.agent, self._link, number, work)
         self._streams[number] = stream
         stream.task.add_done_callback(lambda _: self._ended(number, work.request_id))
 
@@ -245,53 +239,3 @@ class _Guest:
             _log.warning("a gateway's link ended with %d requests: %s", len(self._streams), reason)
         for stream in self._streams.values():
             stream.task.cancel()
-
-
-class _Stream:
-    """One request of a guest: a task that ends when the request does, however that is."""
-
-    def __init__(self, agent: Agent, link: Link[ToWorker], number: int, work: Work) -> None:
-        self._agent = agent
-        self._link = link
-        self._number = number
-        #: Batches that may still be sent before some were taken.
-        self._credit = WINDOW
-        self._more_credit = asyncio.Event()
-        self.task = asyncio.create_task(self._run(work))
-
-    def taken(self, num_batches: int) -> None:
-        """The gateway read so many more batches."""
-        self._credit += num_batches
-        self._more_credit.set()
-
-    async def _run(self, work: Work) -> None:
-        try:
-            ticket = await self._agent.submit(work, self._tell_waiting)
-        except HotsetError as error:
-            self._link.send(refusal_of(self._number, error))
-            return
-        except Exception:  # noqa: BLE001 - the request's outermost loop here: logged, and told as an outage
-            _log.critical("the agent failed a request", exc_info=True)
-            self._link.send(refusal_of(self._number, EngineUnavailableError("The agent failed.")))
-            return
-        self._link.send(Accepted(self._number, ticket.lane, ticket.load_seconds))
-        try:
-            await self._relay(ticket)
-        finally:
-            await ticket.abort()
-
-    def _tell_waiting(self, waiting: Waiting) -> None:
-        expected_ms = None if waiting.expected_s is None else math.ceil(waiting.expected_s * 1000)
-        self._link.send(Waits(self._number, waiting.lane, expected_ms))
-
-    async def _relay(self, ticket: Ticket) -> None:
-        while True:
-            events = await ticket.events()
-            self._link.send(Batch(self._number, events))
-            if not events or isinstance(events[-1], _LAST):
-                return
-            self._credit -= 1
-            while self._credit <= 0:
-                self._more_credit.clear()
-                await self._more_credit.wait()
-            await self._link.writable()

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from hotset.control.blob_grants import BlobGrants
-from hotset.control.holders import Holders, Session
+from hotset.control.holder_session import Session
+from hotset.control.holders import Holders
 from hotset.core.errors import HotsetError, InvalidRequestError
 from hotset.core.fleet import WorkerFacts
 from hotset.core.ids import Digest, WorkerId

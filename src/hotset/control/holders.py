@@ -11,14 +11,15 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from hotset.control.actors import Actor
-from hotset.control.asking import Questions, Replies, ask_all
+from hotset.control.asking import Replies, ask_all
 from hotset.control.commits import Change, Commits
 from hotset.control.fleet import Fleet
+from hotset.control.holder_session import Session
 from hotset.control.until_written import until_written
 from hotset.control.usage import UsageCommands
 from hotset.core.clock import Clock
 from hotset.core.errors import ConflictError
-from hotset.core.fleet import Heartbeat, Suspicion, WorkerFacts
+from hotset.core.fleet import Suspicion, WorkerFacts
 from hotset.core.on_call import Unreached
 from hotset.core.ports import Withdrawal
 from hotset.core.residency_report import WorkerReport
@@ -27,7 +28,6 @@ from hotset.core.usage import UsageBatch
 from hotset.links.holder_messages import Ask, BeatNow, Cut, Fence, Register, Told, UsageKept
 from hotset.links.link import Link
 from hotset.links.peers import Peer
-from hotset.links.snapshot_pieces import SnapshotCutter
 from hotset.routing.identity import Claimant, outranks
 from hotset.storage.catalogue import Catalogue
 from hotset.storage.database import DatabaseFailedError
@@ -57,78 +57,6 @@ class HolderView:
     linked_for_s: float
     #: Under which it serves, or served last; 0 for gateways, and for a worker that never did.
     fence: int
-
-
-class Session:
-    """One registered holder's link."""
-
-    def __init__(self, peer: Peer, register: Register, link: Link[Any], began_s: float) -> None:
-        self.peer = peer
-        self.instance = register.instance
-        self.link = link
-        self.began_s = began_s
-        self.epoch = 0
-        #: The fence it has, or came with.
-        self.fence = register.fence
-        self.heartbeat: Heartbeat | None = None
-        self.report: WorkerReport | None = None
-        #: When both came, in monotonic seconds.
-        self.heard_at_s = began_s
-        self.questions = Questions(link)
-        #: It said that it ends.
-        self.is_leaving = False
-        self.suspicions: tuple[Suspicion, ...] = ()
-        #: What it says is written down one after the other.
-        self.turn = asyncio.Lock()
-        #: Since when it has not acknowledged the newest snapshot; None where it did.
-        self._behind_since_s: float | None = None
-        self._cutter = SnapshotCutter()
-        self._newest: RoutingSnapshot | None = None
-        #: Epoch of the last snapshot that is to reach it.
-        self._offered = 0
-        self._sending: asyncio.Task[None] | None = None
-
-    @property
-    def claimant(self) -> Claimant:
-        """Who it says it is."""
-        return Claimant(self.instance, self.fence)
-
-    def offer(self, snapshot: RoutingSnapshot, now_s: float) -> None:
-        """Send this snapshot, after what is being sent."""
-        self._offered = snapshot.epoch
-        if self.epoch < snapshot.epoch and self._behind_since_s is None:
-            self._behind_since_s = now_s
-        self._newest = snapshot if self.peer.role == "gateway" else for_worker(snapshot)
-        if self._sending is None or self._sending.done():
-            self._sending = asyncio.create_task(self._send())
-
-    def applied(self, epoch: int) -> None:
-        """The holder acknowledges a snapshot."""
-        self.epoch = epoch
-        if epoch >= self._offered:
-            self._behind_since_s = None
-
-    def lag_s(self, now_s: float) -> float:
-        """Return for how long it has been behind, in seconds."""
-        return 0.0 if self._behind_since_s is None else now_s - self._behind_since_s
-
-    def end(self) -> None:
-        """The link has ended."""
-        self.questions.end()
-        if self._sending is not None:
-            self._sending.cancel()
-
-    async def settled(self) -> None:
-        """Return once what was offered is sent."""
-        if self._sending is not None:
-            await asyncio.wait({self._sending})
-
-    async def _send(self) -> None:
-        while self._newest is not None and self.link.is_open:
-            snapshot, self._newest = self._newest, None
-            for piece in self._cutter.pieces(snapshot):
-                self.link.send(piece)
-                await self.link.writable()
 
 
 class Holders:
@@ -410,11 +338,6 @@ def known_holders(catalogue: Catalogue) -> list[Peer]:
     """Return every gateway and worker that did not end for good, linked or not."""
     gateways = [Peer("gateway", name) for name in catalogue.gateways.all()]
     return gateways + [Peer("worker", row.facts.worker) for row in catalogue.workers.all()]
-
-
-def for_worker(snapshot: RoutingSnapshot) -> RoutingSnapshot:
-    """Return what a worker may know: versions and quotas, no keys and no names that tenants use."""
-    return replace(snapshot, keys={}, aliases={})
 
 
 async def _cut(session: Session, withdrawal: Withdrawal) -> None:

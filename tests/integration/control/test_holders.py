@@ -11,7 +11,8 @@ import pytest
 
 from hotset.control.actors import LOCAL_ADMIN
 from hotset.control.fleet_numbers import fleet_numbers
-from hotset.control.holders import Holders, Session, known_holders
+from hotset.control.holder_session import Session
+from hotset.control.holders import Holders, known_holders
 from hotset.core.errors import ConflictError, NotFoundError
 from hotset.core.fleet import Heartbeat, Suspicion, WorkerFacts
 from hotset.core.ids import BaseName, Digest, EngineName, TenantId, WorkerId

@@ -7,9 +7,9 @@ import pytest
 from hotset.admission.fair_queue import FairQueue
 from hotset.core.agent_errors import AGENT_ERRORS, agent_error
 from hotset.core.errors import HotsetError
-from hotset.core.ids import AdapterId, Digest, KeyId, RequestId, Route, TenantId, engine_name
+from hotset.core.ids import AdapterId, Digest, EngineName, KeyId, RequestId, Route, TenantId, engine_name
 from hotset.core.messages import Generate, Sampling
-from hotset.core.ports import Work
+from hotset.core.ports import Lane, Work
 from hotset.dispatch.dispatcher import Dispatcher, Told
 from hotset.engines.hosted import HostedEngine
 from hotset.engines.wire import EngineSpec
@@ -35,9 +35,9 @@ class CountingObserver(Observer):
         super().__init__(Metrics(clock), clock, Recollection(clock))
         self.kept: set[RequestId] = set()
 
-    def arrived(self, request: RequestId, *more: object) -> None:
+    def arrived(self, request: RequestId, name: EngineName | None, lane: Lane, predicted_s: float | None) -> None:
         self.kept.add(request)
-        super().arrived(request, *more)  # pyright: ignore[reportArgumentType]
+        super().arrived(request, name, lane, predicted_s)
 
     def ended(self, request: RequestId) -> None:
         self.kept.discard(request)

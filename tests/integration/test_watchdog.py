@@ -138,7 +138,8 @@ def test_one_step_that_failed_is_asked_about_again_before_anybody_is_blamed(
     async def story(world: AgentWorld, wrongs: Wrongs) -> None:
         await until(world.agent.is_ready)
         wrongs.num_failing = num_failing
-        assert await world.answer("a")
+        (answer,) = await asyncio.gather(world.answer("a"), return_exceptions=True)
+        assert flaws or isinstance(answer, str)  # an engine that is blamed may end before it has answered
         await until(lambda: passed(world) >= 1 or len(world.engines) == 2)
         await until(world.agent.is_ready)
         assert [each.flaw for each in world.agent.suspicions()] == flaws

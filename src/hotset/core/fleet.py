@@ -48,6 +48,8 @@ class WorkerFacts(msgspec.Struct, frozen=True, kw_only=True):
     num_sequences_max: int = 1
     #: Bytes that each of its slots takes, whatever is in it; 0 where the engine does not say.
     slot_bytes: int = 0
+    #: Bytes of version files that its local store keeps beside those of versions in slots; null where it does not say.
+    store_bytes: int | None = None
     #: Where gateways reach its agent: ``unix:/PATH`` or ``tls://HOST:PORT``; empty where it is in the same process.
     address: str = ""
 

@@ -11,7 +11,7 @@ from hotset.core.ids import Digest, EngineName, PoolName, TenantId, WorkerId, en
 from hotset.core.quotas import DEFAULT_QUOTA
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.routing.placements import HomeWorker, Place, Plan, Wanted
-from hotset.routing.reserves import HomesOf, ReserveGap, find_gaps
+from hotset.routing.reserves import HomesOf, Owed, ReserveGap, find_gaps
 
 Heartbeats = Mapping[WorkerId, Heartbeat]
 
@@ -64,6 +64,7 @@ def home_workers(snapshot: RoutingSnapshot, able: Iterable[WorkerId]) -> list[Ho
             rank_class=entry.facts.rank_class,
             num_slots=entry.facts.num_slots,
             num_sequences_max=entry.facts.num_sequences_max,
+            store_bytes=entry.facts.store_bytes,
         )
         for entry in entries
         if entry.state == "serving" and entry.facts.num_slots > 0
@@ -80,9 +81,29 @@ def gaps_of(
     gaps: list[ReserveGap] = []
     for (base, pool), there in sorted(by_pool.items()):
         homes = _homes_by_tenant(snapshot, plan, callers, base, pool)
-        reserves = {tenant: snapshot.quotas.get(tenant, DEFAULT_QUOTA).reserve_slots for tenant in homes}
-        gaps += find_gaps(base, pool, there, reserves, homes)
+        for owed in _owed(snapshot, there, homes):
+            gaps += find_gaps(base, pool, there, owed, homes)
     return gaps
+
+
+def _owed(
+    snapshot: RoutingSnapshot, workers: Iterable[HomeWorker], homes: Mapping[TenantId, HomesOf]
+) -> Iterator[Owed]:
+    """Yield what these tenants are owed of slots, and of bytes."""
+    quotas = {tenant: snapshot.quotas.get(tenant, DEFAULT_QUOTA) for tenant in homes}
+    versions = {version for of_tenant in homes.values() for version in of_tenant}
+    yield Owed(
+        "slots",
+        {tenant: quota.reserve_slots for tenant, quota in quotas.items()},
+        {worker.worker: worker.num_slots for worker in workers},
+        dict.fromkeys(versions, 1),
+    )
+    yield Owed(
+        "bytes",
+        {tenant: quota.reserve_bytes for tenant, quota in quotas.items()},
+        {worker.worker: worker.store_bytes for worker in workers},
+        {version: sum(entry.size_bytes for entry in snapshot.versions[version].manifest.files) for version in versions},
+    )
 
 
 def _homes_by_tenant(

@@ -67,6 +67,8 @@ class HomeWorker:
     num_slots: int
     #: Sequences in one step of its engine.
     num_sequences_max: int = 1
+    #: Bytes of version files that its local store keeps; None where it does not say.
+    store_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

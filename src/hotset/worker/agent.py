@@ -139,6 +139,11 @@ class LocalAgent:
         """What the present engine is; None while none serves."""
         return self._life.facts if self._life else None
 
+    @property
+    def store_bytes(self) -> int:
+        """Bytes of version files that the local store keeps beside those of versions in slots."""
+        return self._settings.warm_bytes_max
+
     def num_leases(self) -> int:
         """Requests that wait or run here."""
         return self._life.num_leases() if self._life else 0

@@ -240,15 +240,17 @@ class Membership:
         self._fence = self._kept_fence
 
     def _tell_facts(self) -> None:
-        facts = self.agent.facts if self.agent is not None else None
-        if facts is None or self._control is None or not self._address or not self._control.is_registered:
+        agent = self.agent
+        if agent is None or agent.facts is None or self._control is None or not self._address:
             return
-        found = self._facts(facts)
+        if not self._control.is_registered:
+            return
+        found = self._facts(agent.facts, agent.store_bytes)
         if found != self._told:
             self._told = found
             self._control.send(FactsNow(found))
 
-    def _facts(self, facts: EngineFacts) -> WorkerFacts:
+    def _facts(self, facts: EngineFacts, store_bytes: int) -> WorkerFacts:
         return WorkerFacts(
             worker=self.worker,
             base=facts.base,
@@ -260,5 +262,6 @@ class Membership:
             model_len_max=facts.model_len_max,
             num_sequences_max=facts.num_sequences_max,
             slot_bytes=facts.slot_bytes,
+            store_bytes=store_bytes,
             address=self._address,
         )

@@ -22,8 +22,7 @@ from hotset.core.clock import SystemClock
 from hotset.core.errors import EngineFailedError, HotsetError
 from hotset.core.ids import EngineName
 from hotset.core.messages import AdapterLoad, EngineEvent, Failed, Generate, Score, StepFacts
-from hotset.engines.fake.engine import FakeEngine, FakeSettings
-from hotset.engines.instant import InstantEngine
+from hotset.engines.building import build_engine
 from hotset.engines.step_engine import NO_STEP, StepEngine
 from hotset.engines.wire import (
     Abort,
@@ -58,56 +57,6 @@ class _Gone:
 
 
 _Item = Generate | Call | _Staged | _Gone
-
-
-def make_engine(spec: EngineSpec) -> StepEngine:
-    """Build the engine that a spec names.
-
-    Raises:
-        HotsetError: the base can't be served, with the reason.
-    """
-    if spec.kind in {"instant", "instant_stepwise"}:
-        return InstantEngine(
-            spec.base,
-            num_slots=spec.num_slots,
-            rank_max=spec.rank_max,
-            num_waiting_max=spec.num_waiting_max,
-            is_stepwise=spec.kind == "instant_stepwise",
-        )
-    if spec.kind == "fake":
-        return FakeEngine(
-            FakeSettings(
-                base=spec.base,
-                profile=spec.profile,
-                speed=spec.speed,
-                num_slots=spec.num_slots,
-                rank_max=spec.rank_max,
-                model_len_max=spec.model_len_max,
-                num_sequences_max=spec.num_sequences_max,
-                num_waiting_max=spec.num_waiting_max,
-                kv_bytes_max=spec.kv_bytes_max,
-                step_tokens_max=spec.step_tokens_max,
-            )
-        )
-    from hotset.engines.embedded.engine import EmbeddedEngine  # torch, only in this process
-    from hotset.engines.embedded.settings import EmbeddedSettings
-
-    return EmbeddedEngine(
-        EmbeddedSettings(
-            base_folder=spec.base_folder,
-            base=spec.base,
-            dtype=spec.dtype,
-            num_slots=spec.num_slots,
-            rank_max=spec.rank_max,
-            model_len_max=spec.model_len_max,
-            num_sequences_max=spec.num_sequences_max,
-            num_waiting_max=spec.num_waiting_max,
-            kv_bytes_max=spec.kv_bytes_max,
-            step_tokens_max=spec.step_tokens_max,
-            num_threads=spec.num_threads,
-            seed=spec.seed,
-        )
-    )
 
 
 class Host:
@@ -266,7 +215,7 @@ def main() -> int:
             return 0
         spec, leftover = first
         try:
-            engine = make_engine(spec)
+            engine = build_engine(spec)
         except HotsetError as error:
             connection.sendall(frame(Reply(0, WireError(error.code, error.message))))
             return 1

@@ -1,11 +1,9 @@
 """The owner's side of an engine process: implements `engines.port.Engine` over `engines.wire`.
 
-The child inherits one end of a socket pair, so there is no path that anybody else could open. Its standard error is
-kept, bounded, so that a start that fails says why.
+The child inherits one end of a socket pair, so there is no path that anybody else could open.
 """
 
 import asyncio
-import contextlib
 import logging
 import socket
 import sys
@@ -31,8 +29,8 @@ from hotset.core.messages import (
     Score,
     StepFacts,
 )
+from hotset.engines.child_process import ChildProcess
 from hotset.engines.event_stream import EventStream
-from hotset.engines.last_words import LastWords
 from hotset.engines.wire import (
     Abort,
     Call,
@@ -46,7 +44,6 @@ from hotset.engines.wire import (
 from hotset.links.frames import FrameSplitter, frame
 
 _log = logging.getLogger(__name__)
-_STOP_TIMEOUT_S = 5.0
 #: The errors a reply may carry; anything else is an engine that is not in order.
 _REPLY_ERRORS: dict[str, type[HotsetError]] = {
     error.code: error for error in (LoadFailedError, ContextLengthExceededError, EngineUnavailableError)
@@ -62,14 +59,13 @@ class HostedEngine(asyncio.Protocol):
         self._splitter = FrameSplitter()
         self._decoder = msgspec.msgpack.Decoder(FromEngine)
         self._transport: asyncio.Transport | None = None
-        self._child: asyncio.subprocess.Process | None = None
+        self._child = ChildProcess()
         self._calls: dict[int, asyncio.Future[Reply]] = {}
         self._next_call = 1
         self._streams: dict[RequestId, EventStream] = {}
         self._step_watcher: Callable[[StepFacts], None] = lambda _: None
         #: Frames that go out at the end of this turn of the event loop.
         self._outbox: list[bytes] = []
-        self._last_words = LastWords()
         self._gone = asyncio.Event()
 
     # --- the Engine port -------------------------------------------------------------------------------
@@ -87,7 +83,7 @@ class HostedEngine(asyncio.Protocol):
             reply = await asyncio.wait_for(answer, self._start_timeout_s)
         except (TimeoutError, EngineUnavailableError) as error:
             await self.stop()
-            raise EngineUnavailableError(self._last_words.after("the engine did not start")) from error
+            raise EngineUnavailableError(self._child.last_words.after("the engine did not start")) from error
         except OSError as error:  # no more processes, files or memory
             answer.cancel()
             await self.stop()
@@ -108,17 +104,8 @@ class HostedEngine(asyncio.Protocol):
             ours.setblocking(False)
             with theirs:
                 fd = theirs.fileno()
-                self._child = await asyncio.create_subprocess_exec(
-                    sys.executable,
-                    "-m",
-                    "hotset.engines.host",
-                    str(fd),
-                    pass_fds=(fd,),
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=asyncio.subprocess.DEVNULL,
-                    stderr=asyncio.subprocess.PIPE,
-                )
-            self._last_words.listen(self._child.stderr)
+                command = (sys.executable, "-m", "hotset.engines.host", str(fd))
+                await self._child.start(*command, stdin=asyncio.subprocess.DEVNULL, pass_fds=(fd,))
             transport, _ = await asyncio.get_running_loop().create_connection(lambda: self, sock=ours)
         finally:
             if self._transport is None:
@@ -169,14 +156,7 @@ class HostedEngine(asyncio.Protocol):
         """End the engine's process, gently first."""
         if self._transport is not None:
             self._transport.close()  # the child ends by itself when its socket does
-        if self._child is not None:
-            try:
-                await asyncio.wait_for(self._child.wait(), _STOP_TIMEOUT_S)
-            except TimeoutError:
-                with contextlib.suppress(ProcessLookupError):  # it ended between the two lines
-                    self._child.kill()
-                await self._child.wait()
-        await self._last_words.heard()
+        await self._child.end()
         self._lose(None)
 
     # --- what the owner may also ask -------------------------------------------------------------------
@@ -184,13 +164,13 @@ class HostedEngine(asyncio.Protocol):
     @property
     def pid(self) -> int | None:
         """The child's process id, once it started."""
-        return self._child.pid if self._child else None
+        return self._child.pid
 
     async def wait_gone(self) -> str:
         """Return once the engine is gone, with its last words."""
         await self._gone.wait()
-        await self._last_words.heard()
-        return self._last_words.after("the engine is gone")
+        await self._child.last_words.heard()
+        return self._child.last_words.after("the engine is gone")
 
     def forget(self, request_id: RequestId) -> None:
         """Drop a stream that nobody reads any more."""

@@ -1,16 +1,14 @@
-"""The process of an engine that serves HTTP: started in a folder of its own, heard while it speaks, ended for sure."""
+"""The process of an engine that serves HTTP, in a folder of its own."""
 
 import asyncio
-import contextlib
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from hotset.core.errors import EngineUnavailableError
+from hotset.engines.child_process import ChildProcess
 from hotset.engines.last_words import LastWords
-
-_STOP_TIMEOUT_S = 5.0
 
 
 class EngineChild:
@@ -30,13 +28,17 @@ class EngineChild:
         self.socket = self._folder / "engine.sock"
         self.command = tuple(command_of(self.socket))
         self._environment = environment
-        self._child: asyncio.subprocess.Process | None = None
-        self.last_words = LastWords()
+        self._process = ChildProcess()
 
     @property
     def pid(self) -> int | None:
         """The process's id, once it started."""
-        return self._child.pid if self._child else None
+        return self._process.pid
+
+    @property
+    def last_words(self) -> LastWords:
+        """What the process said last."""
+        return self._process.last_words
 
     async def start(self) -> None:
         """Start the process.
@@ -45,34 +47,16 @@ class EngineChild:
             EngineUnavailableError: it can't be started.
         """
         try:
-            self._child = await asyncio.create_subprocess_exec(
-                *self.command,
-                env=self._environment,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.PIPE,
-            )
+            await self._process.start(*self.command, stdin=asyncio.subprocess.PIPE, environment=self._environment)
         except OSError as error:
             raise EngineUnavailableError(f"the engine's process can't be started: {error}") from error
-        self.last_words.listen(self._child.stderr)
 
     async def wait(self) -> None:
         """Return once the process ended."""
-        assert self._child is not None
-        await self._child.wait()
+        await self._process.wait()
 
     async def end(self) -> None:
         """End the process, gently first, and take its folder away."""
-        if self._child is not None and self._child.returncode is None:
-            with contextlib.suppress(ProcessLookupError):  # it ended between the two lines
-                self._child.terminate()
-            try:
-                await asyncio.wait_for(self._child.wait(), _STOP_TIMEOUT_S)
-            except TimeoutError:
-                with contextlib.suppress(ProcessLookupError):
-                    self._child.kill()
-                await self._child.wait()
-        await self.last_words.heard()
-        if self._child is not None and self._child.stdin is not None:
-            self._child.stdin.close()
+        self._process.ask_to_end()
+        await self._process.end()
         shutil.rmtree(self._folder, ignore_errors=True)

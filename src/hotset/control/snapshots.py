@@ -61,6 +61,7 @@ def build_snapshot(rows: RoutingRows) -> RoutingSnapshot:
     callers: frozenset[TenantId] = frozenset(row.tenant for row in rows.tenants if row.state == VersionState.ACTIVE)
     removed: frozenset[TenantId] = frozenset(row.tenant for row in rows.tenants if row.state == "removed")
     servable = [row for row in rows.versions if _is_servable(row, removed)]
+    served = {name: row for row in servable if (name := engine_name(row.record.route)) is not None}
     by_adapter = _aliases_of_adapters(servable, bases)
     return RoutingSnapshot(
         epoch=rows.epoch,
@@ -75,7 +76,8 @@ def build_snapshot(rows: RoutingRows) -> RoutingSnapshot:
             for grant in rows.grants
             if grant.tenant in callers
         },
-        versions={name: row.record for row in servable if (name := engine_name(row.record.route)) is not None},
+        versions={name: row.record for name, row in served.items()},
+        releases={name: row.num_releases for name, row in served.items() if row.num_releases},
         bases={digest: row.base for digest, row in bases.items()},
         workers={row.facts.worker: _worker_entry(row) for row in rows.workers if not row.is_lost},
         pools={row.pool: _pool_entry(row, rows.tenant_pools) for row in rows.pools},

@@ -84,10 +84,10 @@ class Suspects:
             await self._leave(worker, left)
 
     async def _settle(self, worker: str, suspicion: Suspicion, others: Sequence[Suspicion]) -> VersionRef | None:
-        """Quarantine a version that is routed; return it where the worker is not believed."""
+        """Quarantine a version that is routed and still suspected; return it where the worker is not believed."""
         record = self._commits.snapshot.versions.get(suspicion.version)
-        if record is None:
-            return None
+        if record is None or suspicion.num_releases < self._commits.snapshot.releases.get(suspicion.version, 0):
+            return None  # quarantined and perhaps released: the worker is yet to hear of it
         entry = self._commits.snapshot.workers.get(WorkerId(worker))
         is_of_its_base = entry is None or entry.facts.base == record.base  # else it can't have loaded it
         if not is_of_its_base or not self._is_within_bounds(worker, suspicion, others):

@@ -97,6 +97,8 @@ class Suspicion(msgspec.Struct, frozen=True, kw_only=True):
     flaw: FlawCode
     #: Counts up in one worker, over its restarts too; suspicions with one number are of one incident.
     incident: int
+    #: Of the version's bytes as the worker knew it then: what was suspected before a release is void after it.
+    num_releases: int = 0
 
 
 class WorkerEntry(msgspec.Struct, frozen=True, kw_only=True):

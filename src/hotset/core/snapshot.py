@@ -66,6 +66,8 @@ class RoutingSnapshot:
     )
     #: Versions that may be loaded, each with the approval that says so.
     versions: Mapping[EngineName, VersionRecord] = field(default_factory=dict[EngineName, VersionRecord])
+    #: How often the bytes of such a version were released from quarantine; one without an entry never was.
+    releases: Mapping[EngineName, int] = field(default_factory=dict[EngineName, int])
     bases: Mapping[Digest, BaseVersion] = field(default_factory=dict[Digest, BaseVersion])
     #: Workers that control holds for live; none where one process serves each base by an agent of its own.
     workers: Mapping[WorkerId, WorkerEntry] = field(default_factory=dict[WorkerId, WorkerEntry])

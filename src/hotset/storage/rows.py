@@ -103,6 +103,8 @@ class VersionRow:
     is_banned: bool
     #: Held back until a reviewer releases the bytes; beside its state.
     is_quarantined: bool = False
+    #: How often its bytes were released from quarantine.
+    num_releases: int = 0
 
     @property
     def record(self) -> VersionRecord:

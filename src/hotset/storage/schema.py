@@ -209,6 +209,13 @@ QUARANTINES = Table(
     Column("at_s", Float, nullable=False),
 )
 
+RELEASES = Table(
+    "releases",
+    METADATA,
+    Column("digest", Text, primary_key=True),
+    Column("num_releases", Integer, nullable=False),
+)
+
 USAGE = Table(
     "usage",
     METADATA,

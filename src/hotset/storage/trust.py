@@ -1,15 +1,15 @@
 """What is said of versions by those who answer for them: proofs, approvals, bans, purges, quarantines.
 
-Only ever added to, but for quarantines, which are lifted.
+Only ever added to, but for quarantines, which are lifted; how often is counted.
 """
 
 import msgspec
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from hotset.core.ids import Digest, VersionRef
 from hotset.core.versions import Approval
 from hotset.storage.rows import ProofRow
-from hotset.storage.schema import APPROVALS, BANS, PROOFS, PURGES, QUARANTINES
+from hotset.storage.schema import APPROVALS, BANS, PROOFS, PURGES, QUARANTINES, RELEASES
 
 
 class Trust:
@@ -61,14 +61,19 @@ class Trust:
 
     def quarantine(self, digest: Digest, reason: str, *, code: str, actor: str, now_s: float) -> None:
         """Hold a digest back until it is lifted; the newest reason counts."""
-        self.lift_quarantine(digest)
+        self._connection.execute(delete(QUARANTINES).where(QUARANTINES.c.digest == digest))
         self._connection.execute(
             insert(QUARANTINES).values(digest=digest, reason=reason, code=code, actor=actor, at_s=now_s)
         )
 
     def lift_quarantine(self, digest: Digest) -> None:
-        """Hold a digest back no more; harmless where it is not."""
-        self._connection.execute(delete(QUARANTINES).where(QUARANTINES.c.digest == digest))
+        """Hold a digest back no more, and count the release; harmless where it is not held back."""
+        lifted = self._connection.execute(delete(QUARANTINES).where(QUARANTINES.c.digest == digest))
+        if not lifted.rowcount:
+            return
+        one_more = update(RELEASES).where(RELEASES.c.digest == digest).values(num_releases=RELEASES.c.num_releases + 1)
+        if not self._connection.execute(one_more).rowcount:
+            self._connection.execute(insert(RELEASES).values(digest=digest, num_releases=1))
 
     def num_quarantined(self) -> int:
         """Return how many digests are held back."""

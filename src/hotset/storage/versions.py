@@ -12,6 +12,7 @@ from hotset.storage.schema import (
     BANS,
     PURGES,
     QUARANTINES,
+    RELEASES,
     VERSION_FILES,
     VERSION_HISTORY,
     VERSION_KEY,
@@ -151,11 +152,12 @@ class Versions:
                 PURGES.c.at_s.label("purged_at_s"),
                 BANS.c.digest.label("banned_digest"),
                 QUARANTINES.c.digest.label("quarantined_digest"),
+                RELEASES.c.num_releases,
             )
             .select_from(
-                joined.outerjoin(BANS, VERSIONS.c.digest == BANS.c.digest).outerjoin(
-                    QUARANTINES, VERSIONS.c.digest == QUARANTINES.c.digest
-                )
+                joined.outerjoin(BANS, VERSIONS.c.digest == BANS.c.digest)
+                .outerjoin(QUARANTINES, VERSIONS.c.digest == QUARANTINES.c.digest)
+                .outerjoin(RELEASES, VERSIONS.c.digest == RELEASES.c.digest)
             )
             .where(*conditions)
             .order_by(*(VERSIONS.c[column] for column in VERSION_KEY))
@@ -191,4 +193,5 @@ def _version(row: Row[tuple[object, ...]]) -> VersionRow:
         purged_at_s=row.purged_at_s,
         is_banned=row.banned_digest is not None,
         is_quarantined=row.quarantined_digest is not None,
+        num_releases=row.num_releases or 0,
     )

@@ -44,14 +44,14 @@ class Mandate:
             return False
         self._snapshot = snapshot
         self._applied.set()
-        self._holds.keep(snapshot.versions)
+        self._holds.keep(snapshot.versions, snapshot.releases)
         self.records = self._permitted()
         self._standing = standing_of(snapshot, self._worker, self._base)
         return True
 
     def blame(self, finding: Finding) -> None:
         """Hold back from now on what an engine that went wrong may be blamed on."""
-        self._holds.blame(finding.suspects, finding.flaw)
+        self._holds.blame(finding.suspects, finding.flaw, self._snapshot.releases)
         self.records = self._permitted()
 
     def confirm(self) -> None:

@@ -14,6 +14,8 @@ from hotset.core.ports import Withdrawal
 from tests.support.fleets import facts_of
 from tests.support.installation import Installation, installation, run
 
+FLAW: FlawCode = "base_differs"
+
 
 @dataclass
 class Source:
@@ -24,8 +26,10 @@ class Source:
     def suspicions(self) -> Mapping[str, Sequence[Suspicion]]:
         return self.said
 
-    def says(self, worker: str, *names: EngineName, incident: int = 1, flaw: FlawCode = "base_differs") -> None:
-        self.said[worker] = [Suspicion(version=name, flaw=flaw, incident=incident) for name in names]
+    def says(self, worker: str, *names: EngineName, incident: int = 1, num_releases: int = 0) -> None:
+        self.said[worker] = [
+            Suspicion(version=name, flaw=FLAW, incident=incident, num_releases=num_releases) for name in names
+        ]
 
 
 async def prepared(inst: Installation, num_versions: int) -> tuple[Source, list[EngineName]]:
@@ -80,7 +84,28 @@ def test_what_is_still_said_after_a_release_counts_no_more_and_a_new_incident_do
             for _ in range(2):
                 await inst.control.suspects.look()
                 assert await held(inst) == 0
-            source.says("w1", name, incident=2)
+            source.says("w1", name, incident=2, num_releases=1)
+            await inst.control.suspects.look()
+            assert await held(inst) == 1
+
+    run(story())
+
+
+def test_what_was_suspected_before_a_release_is_void_after_it_also_to_a_control_that_starts_anew(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            _, (name,) = await prepared(inst, 1)
+            await inst.step("acme/a0@1", "quarantine", {"reason": "odd"})
+            await inst.step("acme/a0@1", "release", {"reason": "the machine was bad"})
+        async with installation(tmp_path) as inst:
+            source = Source()
+            inst.control.suspects.sources.append(source)
+            source.says("w1", name)
+            await inst.control.suspects.look()
+            assert await held(inst) == 0
+            source.says("w1", name, incident=2, num_releases=1)
             await inst.control.suspects.look()
             assert await held(inst) == 1
 

@@ -188,11 +188,18 @@ def test_a_quarantine_shows_until_it_is_lifted(published: Database) -> None:
         row = catalogue.versions.get(FIRST)
         assert row is not None
         assert (row.is_quarantined, catalogue.trust.num_quarantined()) == (True, 1)
+        assert row.num_releases == 0
         catalogue.trust.lift_quarantine(DIGEST)
         catalogue.trust.lift_quarantine(DIGEST)
         row = catalogue.versions.get(FIRST)
         assert row is not None
         assert (row.is_quarantined, catalogue.trust.num_quarantined()) == (False, 0)
+        assert row.num_releases == 1
+        catalogue.trust.quarantine(DIGEST, "odd again", code="operator", actor="bob", now_s=8.0)
+        catalogue.trust.lift_quarantine(DIGEST)
+        row = catalogue.versions.get(FIRST)
+        assert row is not None
+        assert row.num_releases == 2
 
 
 @pytest.mark.parametrize(

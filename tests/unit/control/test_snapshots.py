@@ -65,6 +65,12 @@ def test_everything_that_may_be_routed_is_there() -> None:
     assert snapshot.bases == {BASE.digest: BASE}
 
 
+def test_how_often_a_version_was_released_travels_with_it() -> None:
+    released = replace(version(2, "active"), num_releases=3)
+    snapshot = build_snapshot(replace(ROWS, versions=(version(1, "standby"), released)))
+    assert snapshot.releases == {engine_name(released.record.route): 3}
+
+
 def test_only_serving_states_are_routed() -> None:
     for state in ("published", "verified", "proved", "approved", "draining", "retired", "rejected", "rolled_back"):
         snapshot = build_snapshot(replace(ROWS, versions=(version(1, state),)))

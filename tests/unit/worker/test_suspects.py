@@ -30,7 +30,7 @@ def test_at_most_the_newest_few_are_suspects() -> None:
 
 def test_control_hears_of_a_suspect_once_a_fresh_engine_is_sound_without_it() -> None:
     holds = Holds(10)
-    holds.blame((B, A), "base_differs")
+    holds.blame((B, A), "base_differs", {})
     assert A in holds
     assert B in holds
     assert C not in holds
@@ -40,7 +40,7 @@ def test_control_hears_of_a_suspect_once_a_fresh_engine_is_sound_without_it() ->
         (B, "base_differs", 11),
         (A, "base_differs", 11),
     ]
-    holds.blame((C,), "silent")
+    holds.blame((C,), "silent", {})
     assert [each.version for each in holds.told()] == [B, A]
     holds.confirm()
     assert [each.incident for each in holds.told()] == [11, 11, 12]
@@ -48,10 +48,23 @@ def test_control_hears_of_a_suspect_once_a_fresh_engine_is_sound_without_it() ->
 
 def test_what_control_took_out_of_the_snapshot_is_held_no_more() -> None:
     holds = Holds(0)
-    holds.blame((A, B), "base_differs")
+    holds.blame((A, B), "base_differs", {})
     holds.confirm()
-    holds.keep({B, C})
+    holds.keep({B, C}, {})
     assert A not in holds
     assert [each.version for each in holds.told()] == [B]
-    holds.keep({A, C})
+    holds.keep({A, C}, {})
     assert holds.told() == ()
+
+
+def test_a_release_ends_a_hold_though_the_quarantine_before_it_was_never_seen() -> None:
+    holds = Holds(0)
+    holds.blame((A, B), "base_differs", {B: 2})
+    holds.confirm()
+    assert [(each.version, each.num_releases) for each in holds.told()] == [(A, 0), (B, 2)]
+    holds.keep({A, B}, {A: 1, B: 2})
+    assert A not in holds
+    assert [each.version for each in holds.told()] == [B]
+    holds.blame((A,), "base_differs", {A: 1})
+    holds.keep({A, B}, {A: 1, B: 2})
+    assert A in holds

@@ -68,6 +68,8 @@ def test_leases_charges_and_evictions_are_shown_as_they_come_and_go(tmp_path: Pa
             # What is withdrawn is on its way out; its rank went with its record.
             shown = resident(world.metrics.text())
             assert shown.keys() == {(tier, rank) for tier in ("hot", "warm") for rank in ("8", "other")}
+            # This snapshot lets nobody call: what they evicted is remembered no more.
+            assert all(share.caused == share.suffered == {} for share in report_of(world).tenants)
 
     asyncio.run(story())
 

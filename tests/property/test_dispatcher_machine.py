@@ -88,6 +88,8 @@ class DispatcherMachine(RuleBasedStateMachine):
         #: Answers that were given up on and are true all the same.
         self.late: list[Loaded | Unloaded] = []
         self.unloads: Counter[str] = Counter()
+        #: Evictions by cause when the present engine came.
+        self.told = Counter[str]()
         #: The version whose files are on their way in before anybody asked.
         self.fetching: tuple[EngineName, TenantId] | None = None
         self.tell(Permitted(frozenset(NAMES)))
@@ -280,7 +282,7 @@ class DispatcherMachine(RuleBasedStateMachine):
         self.fetching = None
         self.tell(EngineGone())
         self.unloads = Counter()
-        self.residency.ledger.clear()
+        self.told = self.evictions()
 
     # --- between events --------------------------------------------------------------------------------
 
@@ -307,12 +309,20 @@ class DispatcherMachine(RuleBasedStateMachine):
     @invariant()
     def the_ledger_tells_what_left(self) -> None:
         closing = Counter(slot.leaving for slot in self.residency.state.slots if slot.state is SlotState.CLOSING)
-        told = Counter[str]()
-        for (_, _, cause), count in self.residency.ledger.items():
-            assert count >= 0
-            told[cause] += count
+        told = self.evictions()
+        told.subtract(self.told)
         for cause in _EVICTIONS:
             assert told[cause] == self.unloads[cause] + closing[cause], f"{cause}: {told} {self.unloads} {closing}"
+
+    def evictions(self) -> Counter[str]:
+        """Return how many evictions the ledger has by cause: as many were caused as were suffered."""
+        parts = [self.residency.ledger.of(tenant) for tenant in self.residency.ledger.tenants()]
+        caused, suffered = (Counter[str]() for _ in range(2))
+        for part in parts:
+            caused.update(part.caused)
+            suffered.update(part.suffered)
+        assert caused == suffered, f"the ledger has {caused} caused and {suffered} suffered"
+        return caused
 
     def teardown(self) -> None:
         """Once the engine has answered everything and what runs has ended, nobody waits but for others' reserves."""

@@ -31,7 +31,8 @@ class ServedSnapshot:
     def permit(self, life: VirtualLife) -> None:
         """Let an engine serve what the snapshot says."""
         homes = homes_at(self._snapshot, self._worker, self._base)
-        life.permit(self._records, self._standing.quotas, homes=homes, is_frozen=self._snapshot.is_frozen)
+        tenants, is_frozen = self._snapshot.tenants, self._snapshot.is_frozen
+        life.permit(self._records, self._standing.quotas, homes=homes, tenants=tenants, is_frozen=is_frozen)
 
     def answer_against(self, submit: Submit) -> Refused | StaleRoute | None:
         """Return why work is not done here, as `worker.agent` says it; None where it is."""

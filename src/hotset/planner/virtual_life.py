@@ -92,13 +92,14 @@ class VirtualLife:
         quotas: Mapping[TenantId, Quota],
         *,
         homes: tuple[HomeHere, ...] = (),
+        tenants: frozenset[TenantId] | None = None,
         is_frozen: bool = False,
     ) -> None:
         """Serve these versions from now on, and no others, under these quotas; frozen, load and evict none of them."""
         self._effects.records = records
         self.dispatcher.outlook.sizes = {name: num_bytes(record) for name, record in records.items()}
         self._tell(Frozen(is_frozen))
-        self._tell(Quotas(quotas))
+        self._tell(Quotas(quotas, tenants))
         self._tell(Permitted(frozenset(records)))
         self._tell(Homes(homes))
         waiting = (each.name for each in self._requests.values() if each.timer is not None)

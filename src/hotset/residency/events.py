@@ -114,6 +114,8 @@ class Quotas:
     """What tenants are owed and may hold from now on. Nothing is taken from anybody for it at once."""
 
     by_tenant: Mapping[TenantId, Quota]
+    #: Who may call; of others no eviction is remembered. None: whoever does.
+    tenants: frozenset[TenantId] | None = None
 
 
 @dataclass(frozen=True, slots=True)

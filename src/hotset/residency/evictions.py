@@ -1,11 +1,10 @@
 """Takes a slot from one version for another, gives it back where nobody wants it any more, and keeps the ledger."""
 
-from collections import Counter
-
 from hotset.core.ids import EngineName, TenantId
 from hotset.residency.accounts import Accounts
 from hotset.residency.charges import hand_over, move_charge, num_used_up
 from hotset.residency.events import Cause, Effect
+from hotset.residency.ledger import Ledger
 from hotset.residency.slots import Slot, SlotState, State
 from hotset.residency.steps import close, start_load
 
@@ -15,8 +14,7 @@ class Evictions:
 
     def __init__(self, state: State, accounts: Accounts) -> None:
         """Start with nothing in the ledger."""
-        #: Evictions by (who caused it, who suffered it, why).
-        self.ledger: Counter[tuple[TenantId, TenantId, Cause]] = Counter()
+        self.ledger = Ledger()
         self._state = state
         self._accounts = accounts
 
@@ -43,8 +41,7 @@ class Evictions:
         if slot.victim is not None:
             assert slot.account is not None, f"slot {slot.index} was promised to nobody"
             if slot.leaving != "withdrawn":
-                told: tuple[TenantId, TenantId, Cause] = (slot.account, slot.victim, slot.leaving)
-                self.ledger -= Counter([told])
+                self.ledger.undone(slot.account, slot.victim, slot.leaving)
             self._state.charge(slot, slot.victim)
             slot.victim = None
         slot.leaving = "withdrawn"
@@ -63,6 +60,6 @@ class Evictions:
             assert kept > owed, f"I5: {victim} holds {kept} of {owed} owed"
             is_owed = num_used_up(self._state, tenant) < self._accounts.share(tenant).reserve
             cause = "reserve" if is_owed else "borrow"
-        self.ledger[tenant, victim, cause] += 1
+        self.ledger.evicted(tenant, victim, cause)
         slot.victim = victim
         return close(self._state, slot, cause, name)

@@ -5,7 +5,7 @@ Nothing here changes the state, and nothing here decides.
 
 import heapq
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping
 
 from hotset.core.ids import EngineName, TenantId
@@ -21,7 +21,6 @@ LARGEST_MAX = 10
 _NEWCOMER = TenantId("")
 _SERVING = (SlotState.HOT, SlotState.CLOSING)
 _LEAVING = (SlotState.CLOSING, SlotState.UNLOADING)
-Ledger = Mapping[tuple[TenantId, TenantId, Cause], int]
 
 
 def report(
@@ -79,13 +78,12 @@ def _slot(residency: Residency, slot: Slot, now_s: float) -> SlotReport:
 
 def _tenants(residency: Residency, wanting: Mapping[TenantId, int], now_s: float) -> tuple[TenantReport, ...]:
     state, accounts = residency.state, residency.accounts
-    caused, suffered = _told(residency.ledger)
-    store_caused, store_suffered = _told(residency.store_ledger)
+    ledger, store_ledger = residency.ledger, residency.store_ledger
     slot_bytes = Counter[TenantId]()
     for slot in state.slots:
         if slot.account is not None:
             slot_bytes[slot.account] += slot.slot_bytes
-    shown = {*state.held, *wanting, *caused, *suffered, *store_caused, *store_suffered}
+    shown = {*state.held, *wanting, *ledger.tenants(), *store_ledger.tenants()}
     shown |= {*accounts.reserving(), *accounts.bytes_reserving}
     shown |= {account for account in state.warm.accounts() if account is not None}
     return tuple(
@@ -97,27 +95,23 @@ def _tenants(residency: Residency, wanting: Mapping[TenantId, int], now_s: float
             num_wanting=wanting.get(tenant, 0),
             loads_left=accounts.loads_left(tenant, now_s),
             loads_per_minute=share.loads_per_minute,
-            caused=caused.get(tenant, {}),
-            suffered=suffered.get(tenant, {}),
+            caused=_by_cause(part.caused),
+            suffered=_by_cause(part.suffered),
             reserve_bytes=share.reserve_bytes,
             limit_bytes=share.limit_bytes,
             store_bytes=state.warm.held(tenant),
             slot_bytes=slot_bytes[tenant],
-            store_caused=store_caused.get(tenant, {}),
-            store_suffered=store_suffered.get(tenant, {}),
+            store_caused=_by_cause(of_store.caused),
+            store_suffered=_by_cause(of_store.suffered),
         )
-        for tenant, share in ((tenant, accounts.share(tenant)) for tenant in sorted(shown))
+        for tenant, share, part, of_store in (
+            (tenant, accounts.share(tenant), ledger.of(tenant), store_ledger.of(tenant)) for tenant in sorted(shown)
+        )
     )
 
 
-def _told(ledger: Ledger) -> tuple[dict[TenantId, dict[str, int]], dict[TenantId, dict[str, int]]]:
-    """Return what a ledger says of each tenant: evictions that it caused and that it suffered, by cause."""
-    caused, suffered = (defaultdict[TenantId, Counter[str]](Counter) for _ in range(2))
-    for (by, of, cause), count in ledger.items():
-        caused[by][cause] += count
-        suffered[of][cause] += count
-    by, of = ({tenant: dict(sorted(counts.items())) for tenant, counts in told.items()} for told in (caused, suffered))
-    return by, of
+def _by_cause(counts: Mapping[Cause, int]) -> dict[str, int]:
+    return dict(sorted(counts.items()))
 
 
 def _warm(warm: WarmFiles, largest_max: int) -> WarmReport:

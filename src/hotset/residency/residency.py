@@ -8,7 +8,6 @@ a version is needed again, `residency.store_evictions` whose files leave the loc
 follows from the engine's answers; `residency.invariants` re-derives every total.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import assert_never
 
@@ -21,7 +20,6 @@ from hotset.residency.decision import Decision, decide, stall_wait_s
 from hotset.residency.demand import Demand
 from hotset.residency.events import (
     Awaited,
-    Cause,
     Counted,
     Cut,
     Discard,
@@ -41,6 +39,7 @@ from hotset.residency.events import (
     Unloaded,
 )
 from hotset.residency.evictions import Evictions
+from hotset.residency.ledger import Ledger
 from hotset.residency.outcomes import Outcomes
 from hotset.residency.reclaim import FINISH, Reclaim
 from hotset.residency.reuse import Reuse, ReuseModel
@@ -122,8 +121,8 @@ class Residency:
                 return self._outcomes.handle(event, now_s)
             case Permitted(names):
                 return self._permit(names)
-            case Quotas(by_tenant):
-                self.accounts.apply(by_tenant)
+            case Quotas():
+                self._apply(event)
                 return []
             case Fetched():
                 return self._fetched(event, now_s)
@@ -134,12 +133,12 @@ class Residency:
     # --- what is asked of it ---------------------------------------------------------------------------
 
     @property
-    def ledger(self) -> Counter[tuple[TenantId, TenantId, Cause]]:
-        """Evictions by (who caused it, who suffered it, why)."""
+    def ledger(self) -> Ledger:
+        """Who evicted whom from slots."""
         return self._evictions.ledger
 
     @property
-    def store_ledger(self) -> Counter[tuple[TenantId, TenantId, Cause]]:
+    def store_ledger(self) -> Ledger:
         """The same of files in the local store."""
         return self._store.ledger
 
@@ -245,6 +244,12 @@ class Residency:
         return [*self._store.make_room(fetched.account, now_s)]
 
     # --- what may be served ----------------------------------------------------------------------------
+
+    def _apply(self, quotas: Quotas) -> None:
+        self.accounts.apply(quotas.by_tenant)
+        if quotas.tenants is not None:
+            self.ledger.keep(quotas.tenants)
+            self.store_ledger.keep(quotas.tenants)
 
     def _permit(self, names: frozenset[EngineName]) -> list[Effect]:
         state = self.state

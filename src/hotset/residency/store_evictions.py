@@ -4,7 +4,6 @@ A tenant at or under its byte reserve loses no file. Beyond that the tenant that
 files the one that is needed latest; a tenant over its limit gives its own. Files that a slot holds or will hold stay.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterator
 from itertools import islice
 
@@ -13,6 +12,7 @@ from hotset.residency.accounts import Accounts
 from hotset.residency.charges import charge_files
 from hotset.residency.demand import Demand
 from hotset.residency.events import Cause, Discard
+from hotset.residency.ledger import Ledger
 from hotset.residency.slots import State
 from hotset.residency.steps import kept_files
 
@@ -25,8 +25,8 @@ class StoreEvictions:
 
     def __init__(self, state: State, accounts: Accounts, demand: Demand) -> None:
         """Start with nothing in the ledger."""
-        #: Evictions by (whose files came in, whose went, why).
-        self.ledger: Counter[tuple[TenantId, TenantId, Cause]] = Counter()
+        #: Whose files came in counts as who caused it.
+        self.ledger = Ledger()
         self._state = state
         self._accounts = accounts
         self._demand = demand
@@ -87,6 +87,6 @@ class StoreEvictions:
         if victim != by:
             cause = "borrow" if self._borrowed(by) > 0 else "reserve"
         if victim is not None:
-            self.ledger[by, victim, cause] += 1
+            self.ledger.evicted(by, victim, cause)
         warm.remove(name)
         return Discard(name, cause, victim, by)

@@ -241,7 +241,13 @@ class LocalAgent:
 
     def _permit(self, life: EngineLife) -> None:
         mandate = self._mandate
-        life.permit(mandate.records, mandate.quotas, homes=mandate.homes(), is_frozen=mandate.is_frozen)
+        life.permit(
+            mandate.records,
+            mandate.quotas,
+            homes=mandate.homes(),
+            tenants=mandate.tenants,
+            is_frozen=mandate.is_frozen,
+        )
 
     def _blame(self, finding: Finding) -> None:
         """Hold back from now on what an engine that went wrong may be blamed on."""

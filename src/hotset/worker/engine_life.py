@@ -131,6 +131,7 @@ class EngineLife:
         quotas: Mapping[TenantId, Quota],
         *,
         homes: tuple[HomeHere, ...] = (),
+        tenants: frozenset[TenantId] | None = None,
         is_frozen: bool = False,
     ) -> None:
         """Serve these versions from now on, and no others, under these quotas; frozen, load and evict none of them.
@@ -139,13 +140,14 @@ class EngineLife:
             records: What may be served.
             quotas: Of the tenants that may ask for it.
             homes: What is at home here, and to be brought in before anybody asks.
+            tenants: Who may call at all; None: whoever does.
             is_frozen: Whether nothing may be loaded or evicted.
         """
         self._effects.records = records
         sizes = {name: sum(entry.size_bytes for entry in r.manifest.files) for name, r in records.items()}
         self._dispatcher.outlook.sizes = sizes
         self._tell(Frozen(is_frozen))
-        self._tell(Quotas(quotas))
+        self._tell(Quotas(quotas, tenants))
         self._tell(Permitted(frozenset(records)))
         self._tell(Homes(homes))
 

@@ -79,6 +79,11 @@ class Mandate:
         """Of the tenants that are served here."""
         return self._standing.quotas
 
+    @property
+    def tenants(self) -> frozenset[TenantId]:
+        """Who may call, here or elsewhere."""
+        return self._snapshot.tenants
+
     def homes(self) -> tuple[HomeHere, ...]:
         """Return what is at home here."""
         return homes_at(self._snapshot, self._worker, self._base)

@@ -23,6 +23,7 @@ from hotset.residency.events import (
 )
 from hotset.residency.report import report
 from hotset.residency.residency import Residency
+from tests.support.ledgers import told
 
 ACME, GLOBEX, INITECH = (TenantId(name) for name in ("acme", "globex", "initech"))
 NUM_VERSIONS = 12
@@ -98,7 +99,7 @@ def test_a_rotating_tenant_never_takes_files_of_one_inside_its_byte_reserve() ->
     worker.use(GLOBEX, *range(NUM_VERSIONS))
     assert worker.warm(ACME) == [0, 1, 2]
     assert worker.warm(GLOBEX) == [9, 10, 11]
-    assert worker.residency.store_ledger == {(GLOBEX, GLOBEX, "own"): 9}
+    assert told(worker.residency.store_ledger) == {GLOBEX: ({"own": 9}, {"own": 9})}
 
 
 def test_without_a_reserve_the_one_that_borrows_most_turns_over_its_own() -> None:
@@ -116,7 +117,7 @@ def test_idle_reserve_is_lent_and_back_with_the_owners_first_load() -> None:
     for number in range(3):
         worker.use(ACME, number)
         assert worker.warm(ACME) == list(range(number + 1))
-    assert worker.residency.store_ledger == {(ACME, GLOBEX, "reserve"): 3}
+    assert told(worker.residency.store_ledger) == {ACME: ({"reserve": 3}, {}), GLOBEX: ({}, {"reserve": 3})}
     assert worker.told() == [(version(GLOBEX, number), "reserve", GLOBEX, ACME) for number in range(3)]
 
 
@@ -148,7 +149,7 @@ def test_a_limit_bounds_what_one_tenant_holds_though_the_store_has_room() -> Non
     worker = Worker({GLOBEX: Quota(limit_bytes=20)})
     worker.use(GLOBEX, *range(5))
     assert worker.warm(GLOBEX) == [3, 4]
-    assert worker.residency.store_ledger == {(GLOBEX, GLOBEX, "own"): 3}
+    assert told(worker.residency.store_ledger) == {GLOBEX: ({"own": 3}, {"own": 3})}
 
 
 def test_what_slots_hold_may_pass_a_limit_until_it_leaves() -> None:

@@ -21,6 +21,7 @@ from hotset.residency.events import (
 )
 from hotset.residency.residency import Residency
 from hotset.residency.slots import SlotState
+from tests.support.ledgers import told
 
 ACME, GLOBEX, INITECH = (TenantId(name) for name in ("acme", "globex", "initech"))
 
@@ -116,7 +117,8 @@ def test_idle_reserve_is_lent_and_comes_back_at_once_where_the_borrower_is_idle(
     worker.use(ACME, 0)
     worker.use(ACME, 1)
     assert worker.accounts() == {ACME: 2, GLOBEX: 2}
-    assert worker.residency.ledger[ACME, GLOBEX, "reserve"] == 2
+    assert worker.residency.ledger.of(ACME).caused == {"reserve": 2}
+    assert worker.residency.ledger.of(GLOBEX).suffered["reserve"] == 2
 
 
 def test_a_lent_slot_that_runs_closes_and_comes_back_with_its_last_lease() -> None:
@@ -218,8 +220,10 @@ def test_among_borrowers_slots_go_from_those_with_more_to_those_with_less() -> N
         worker.use(GLOBEX, number)
         assert worker.accounts() == {ACME: 2, GLOBEX: 2}
     assert {version(ACME, 0), version(ACME, 1)} <= worker.hot
-    assert worker.residency.ledger[ACME, GLOBEX, "borrow"] == 2
-    assert worker.residency.ledger[GLOBEX, GLOBEX, "own"] == 10
+    assert told(worker.residency.ledger) == {
+        ACME: ({"borrow": 2}, {}),
+        GLOBEX: ({"own": 10}, {"borrow": 2, "own": 10}),
+    }
 
 
 def test_a_second_slot_may_come_from_any_borrower_and_a_third_only_from_one_with_more() -> None:
@@ -231,7 +235,10 @@ def test_a_second_slot_may_come_from_any_borrower_and_a_third_only_from_one_with
     assert worker.accounts() == {INITECH: 1, ACME: 2}
     worker.use(ACME, 2)
     assert worker.accounts() == {INITECH: 1, ACME: 2}
-    assert worker.residency.ledger == {(ACME, GLOBEX, "borrow"): 1, (ACME, ACME, "own"): 1}
+    assert told(worker.residency.ledger) == {
+        ACME: ({"borrow": 1, "own": 1}, {"own": 1}),
+        GLOBEX: ({}, {"borrow": 1}),
+    }
 
 
 def test_a_spent_churn_budget_refuses_the_next_load_and_says_when() -> None:
@@ -351,7 +358,7 @@ def test_a_slot_that_opens_again_is_whose_it_was_and_was_not_evicted() -> None:
     waiting, _ = worker.ask(ACME, 0)
     worker.settle(Released(waiting))
     assert worker.accounts() == {GLOBEX: 1}
-    assert not worker.residency.ledger
+    assert not worker.residency.ledger.tenants()
 
 
 def test_a_withdrawn_version_that_still_runs_is_not_charged_to_one_that_gave_up_its_slot() -> None:

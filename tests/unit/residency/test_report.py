@@ -161,7 +161,10 @@ def test_of_two_that_may_go_the_one_worth_less_is_next() -> None:
 def test_a_tenant_is_shown_that_holds_is_owed_was_cut_or_has_a_part_in_an_eviction_and_no_other() -> None:
     quotas = {ACME: Quota(1, 2, 30.0), GLOBEX: Quota(5), INITECH: Quota(1), TenantId("quiet"): Quota(0, 3)}
     residency = residency_of(hot(0, A, ACME), Slot(1), quotas=quotas)
-    residency.ledger.update({(NEWCOMER, ACME, "borrow"): 3, (ACME, ACME, "own"): 2, (ACME, NEWCOMER, "reserve"): 1})
+    residency.ledger.evicted(NEWCOMER, ACME, "borrow")
+    residency.ledger.evicted(NEWCOMER, ACME, "borrow")
+    residency.ledger.evicted(ACME, ACME, "own")
+    residency.ledger.evicted(ACME, NEWCOMER, "reserve")
     residency.accounts.charge_load(ACME, 100.0)
     found = report(residency, 100.0)
     shares = {
@@ -177,8 +180,8 @@ def test_a_tenant_is_shown_that_holds_is_owed_was_cut_or_has_a_part_in_an_evicti
     assert list(shares) == sorted(shares)
     assert found.reserves_cut == (GLOBEX, INITECH)
     assert {share.tenant: (share.caused, share.suffered) for share in found.tenants if share.caused} == {
-        ACME: ({"own": 2, "reserve": 1}, {"borrow": 3, "own": 2}),
-        NEWCOMER: ({"borrow": 3}, {"reserve": 1}),
+        ACME: ({"own": 1, "reserve": 1}, {"borrow": 2, "own": 1}),
+        NEWCOMER: ({"borrow": 2}, {"reserve": 1}),
     }
 
 

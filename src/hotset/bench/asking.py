@@ -1,10 +1,11 @@
-"""One request of a scenario's client: asked of an agent, read to its end, and what its client saw of it."""
+"""One request of a scenario's client, read to its end, and what its client saw of it; here it is asked of an agent."""
 
 import asyncio
 import itertools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from hotset.core.clock import Clock, SystemClock
 from hotset.core.errors import AdmissionError, HotsetError
@@ -13,6 +14,8 @@ from hotset.core.messages import Delta, Failed, Generate, Sampling
 from hotset.core.ports import Agent, Ticket, Work
 
 _LOWEST_TOKEN = 100
+#: What a client names an adapter by: an agent's takes routes, a tenant's takes names.
+ModelT_contra = TypeVar("ModelT_contra", contravariant=True)
 
 
 @dataclass(slots=True)
@@ -31,7 +34,36 @@ class Answer:
     retry_after_ms: int | None = None
 
 
-class Asker:
+class Asker(Protocol[ModelT_contra]):
+    """Who the clients of a scenario ask."""
+
+    async def ask(
+        self,
+        tenant: TenantId,
+        model: ModelT_contra,
+        chance: random.Random,
+        /,
+        *,
+        prompt_tokens: int,
+        new_tokens: int,
+        budget_ms: int | None = None,
+        on_tokens: Callable[[int], None] = lambda _: None,
+    ) -> Answer:
+        """Ask for one answer and read it; return what was seen. Cancelled, it ends in the engine, too.
+
+        Args:
+            tenant: Who asks.
+            model: For which adapter.
+            chance: Draws the prompt.
+            prompt_tokens: Of the prompt, about.
+            new_tokens: To generate, at most.
+            budget_ms: First-token budget.
+            on_tokens: Called with each count of tokens that came.
+        """
+        ...
+
+
+class AgentAsker:
     """Asks one agent, each request by another id."""
 
     _numbers = itertools.count()
@@ -51,16 +83,14 @@ class Asker:
         self._vocab_size = vocab_size
         self._account = account
 
-    def prompt(self, chance: random.Random, num_tokens: int) -> tuple[int, ...]:
-        """Draw a prompt."""
-        return tuple(chance.choices(range(_LOWEST_TOKEN, self._vocab_size), k=num_tokens))
-
     async def ask(
         self,
         tenant: TenantId,
         route: Route,
-        prompt: Sequence[int],
+        chance: random.Random,
+        /,
         *,
+        prompt_tokens: int,
         new_tokens: int,
         budget_ms: int | None = None,
         on_accepted: Callable[[float], None] = lambda _: None,
@@ -71,7 +101,8 @@ class Asker:
         Args:
             tenant: Who asks.
             route: For which version.
-            prompt: Token ids.
+            chance: Draws the prompt.
+            prompt_tokens: Of the prompt.
             new_tokens: To generate.
             budget_ms: First-token budget.
             on_accepted: Called when it has its place in the engine, with the seconds until its version was in its slot.
@@ -83,7 +114,7 @@ class Asker:
             engine_name=engine_name(route),
             cache_salt=tenant,
             sampling=Sampling(temperature=0.0, max_tokens=new_tokens, ignore_eos=True),
-            prompts=(tuple(prompt),),
+            prompts=(tuple(chance.choices(range(_LOWEST_TOKEN, self._vocab_size), k=prompt_tokens)),),
         )
         answer = Answer(self._clock.monotonic_s())
         work = Work(request, self._account or tenant, KeyId("bench"), route, generate, budget_ms)

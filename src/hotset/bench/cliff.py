@@ -7,11 +7,11 @@ alike and no admission.
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hotset.bench.asking import Asker
-from hotset.bench.crowd import BlockTaken, Crowd, Habits
+from hotset.bench.crowd import BlockTaken, Cast, Crowd, Habits, Model, Pace
 from hotset.bench.plot import Line, draw
 from hotset.bench.report import Column, Report, Row, Section
 from hotset.bench.rounds import UNCOUNTED, Block, Outcomes, interleave, over_rounds, ratio_over_rounds
@@ -79,29 +79,51 @@ async def _measure(
     others = [workers.publish(CROWD, number) for number in range(max(points) - len(RESERVING))]
     quotas = {tenant: Quota(reserve_slots=1) for tenant in RESERVING}
     quotas[CROWD] = Quota(limit_slots=num_slots)
-    outcomes = Outcomes[BlockTaken]()
+    pace = Pace(rounds=settings.rounds, seconds=settings.seconds, warmup_s=settings.warmup_s)
     say("starting two engines")
     async with beside_lru(workers, clock, quotas, num_slots) as askers:
-        asker_of: dict[str, Asker] = dict(zip(SIDES, askers, strict=True))
-
-        async def run_block(block: Block) -> BlockTaken:
-            crowd = Crowd(asker_of[block.side], clock, settings.habits, CROWD)
-            routes = others[: int(block.load) - len(RESERVING)]
-            taken = await crowd.block(
-                hot, routes, seed=block.round, warmup_s=settings.warmup_s, seconds=settings.seconds
-            )
-            first_ms = 1000 * taken.first_token_p95_s
-            say(f"round {block.round + 1}, {block.load} active, {block.side}: first token p95 {first_ms:.0f} ms")
-            return taken
-
-        for side, point in itertools.product(SIDES, (points[0], points[-1])):
-            await run_block(Block(UNCOUNTED, str(point), side))
-        for block in interleave(SIDES, [str(point) for point in points], settings.rounds):
-            outcomes.add(block, await run_block(block))
-    return outcomes
+        blocks = Blocks(settings.habits, pace, points, clock, say)
+        return await blocks.measure(dict(zip(SIDES, askers, strict=True)), Cast(hot=hot, greedy=CROWD, many=others))
 
 
-def build_report(setting: dict[str, str], points: list[str], outcomes: Outcomes[BlockTaken]) -> Report:
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The blocks of a run, whoever is asked."""
+
+    habits: Habits
+    pace: Pace
+    #: Numbers of active adapters, the victims' among them.
+    points: Sequence[int]
+    clock: Clock
+    say: Callable[[str], None]
+
+    async def measure(self, askers: Mapping[str, Asker[Model]], cast: Cast[Model]) -> Outcomes[BlockTaken]:
+        """Run every point on every side in turn; the first and the last one once before.
+
+        Args:
+            askers: Who is asked on each side.
+            cast: The reserving tenants and the crowd, with enough adapters for the last point.
+        """
+        outcomes = Outcomes[BlockTaken]()
+        for side, point in itertools.product(askers, (self.points[0], self.points[-1])):
+            await self._block(askers[side], cast, Block(UNCOUNTED, str(point), side))
+        for block in interleave(list(askers), [str(point) for point in self.points], self.pace.rounds):
+            outcomes.add(block, await self._block(askers[block.side], cast, block))
+        return outcomes
+
+    async def _block(self, asker: Asker[Model], cast: Cast[Model], block: Block) -> BlockTaken:
+        crowd = Crowd(asker, self.clock, self.habits, cast.greedy)
+        active = cast.many[: int(block.load) - cast.num_hot]
+        warmup_s, seconds = self.pace.warmup_s, self.pace.seconds
+        taken = await crowd.block(cast.hot, active, seed=block.round, warmup_s=warmup_s, seconds=seconds)
+        first_ms = 1000 * taken.first_token_p95_s
+        self.say(f"round {block.round + 1}, {block.load} active, {block.side}: first token p95 {first_ms:.0f} ms")
+        return taken
+
+
+def build_report(
+    setting: dict[str, str], points: list[str], outcomes: Outcomes[BlockTaken], sides: Sequence[str] = SIDES
+) -> Report:
     """Return the report: each side at each point, its ratio to its own control, and the bounds of Hotset's."""
     columns = (
         Column(key="p95", heading="first token p95, reserving", unit="ms"),
@@ -109,15 +131,15 @@ def build_report(setting: dict[str, str], points: list[str], outcomes: Outcomes[
         Column(key="tokens", heading="all tenants", unit="tokens/s"),
         Column(key="refused", heading="refused", unit="requests"),
     )
-    sections = [Section(title=side, columns=columns, rows=_rows(side, points, outcomes)) for side in SIDES]
+    sections = [Section(title=side, columns=columns, rows=_rows(side, points, outcomes)) for side in sides]
     bounds = [_bound(point, points[0], outcomes) for point in points[1:]]
     return Report(bench="cliff", setting=setting, sections=tuple(sections), notes=tuple(bounds))
 
 
-def build_picture(points: list[str], outcomes: Outcomes[BlockTaken]) -> str:
+def build_picture(points: list[str], outcomes: Outcomes[BlockTaken], sides: Sequence[str] = SIDES) -> str:
     """Return the same as a picture."""
     lines = [
-        Line(side, tuple(over_rounds(_first_token_ms(outcomes, side, point)) for point in points)) for side in SIDES
+        Line(side, tuple(over_rounds(_first_token_ms(outcomes, side, point)) for point in points)) for side in sides
     ]
     heading = "first token p95 of tenants inside their reserves, ms"
     return draw("The cliff", "active adapters", heading, [float(point) for point in points], lines)

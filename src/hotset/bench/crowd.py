@@ -5,13 +5,16 @@ import itertools
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from hotset.bench.asking import Answer, Asker
 from hotset.bench.stats import percentile
 from hotset.core.clock import Clock
-from hotset.core.ids import Route, TenantId
+from hotset.core.ids import TenantId
 
-#: After a refusal the greedy tenant waits for so long.
+Model = TypeVar("Model")
+
+#: After a refusal or a failure the greedy tenant waits for so long.
 _REFUSED_S = 0.05
 
 
@@ -25,6 +28,8 @@ class BlockTaken:
     num_tokens: int
     num_refused: int
     seconds: float
+    #: Of these, the victims'.
+    num_victims_refused: int = 0
 
     @property
     def first_token_p95_s(self) -> float:
@@ -53,6 +58,32 @@ class Habits:
         return f"{self.prompt_tokens} prompt tokens, {self.new_tokens} generated"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How often and how long the clients ask."""
+
+    rounds: int
+    #: Seconds of each block that count, and before them.
+    seconds: float
+    warmup_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cast(Generic[Model]):
+    """Who the clients are, and what they ask for."""
+
+    #: The victims' adapters.
+    hot: Mapping[TenantId, Sequence[Model]]
+    greedy: TenantId
+    #: The greedy tenant's adapters.
+    many: Sequence[Model]
+
+    @property
+    def num_hot(self) -> int:
+        """Adapters of all victims."""
+        return sum(map(len, self.hot.values()))
+
+
 @dataclass(slots=True)
 class _Seen:
     """What counts of a block: from the end of its warm-up on."""
@@ -60,12 +91,13 @@ class _Seen:
     first_token_s: list[float] = field(default_factory=list[float])
     num_tokens: int = 0
     num_refused: int = 0
+    num_victims_refused: int = 0
 
 
-class Crowd:
-    """The clients of one block on one agent."""
+class Crowd(Generic[Model]):
+    """The clients of one block."""
 
-    def __init__(self, asker: Asker, clock: Clock, habits: Habits, greedy: TenantId) -> None:
+    def __init__(self, asker: Asker[Model], clock: Clock, habits: Habits, greedy: TenantId) -> None:
         self._asker = asker
         self._clock = clock
         self._habits = habits
@@ -75,8 +107,8 @@ class Crowd:
 
     async def block(
         self,
-        hot: Mapping[TenantId, Sequence[Route]],
-        routes: Sequence[Route],
+        hot: Mapping[TenantId, Sequence[Model]],
+        many: Sequence[Model],
         *,
         seed: int,
         warmup_s: float,
@@ -86,12 +118,12 @@ class Crowd:
 
         Args:
             hot: The victims' adapters.
-            routes: The greedy tenant's, which it asks for in turn.
+            many: The greedy tenant's, which it asks for in turn.
             seed: Of gaps, choices and prompts.
             warmup_s: Before anything counts.
             seconds: That count.
         """
-        turns = itertools.cycle(routes)
+        turns = itertools.cycle(many)
         async with asyncio.TaskGroup() as group:
             clients = [group.create_task(self._steady(t, own, random.Random(f"{t} {seed}"))) for t, own in hot.items()]  # noqa: S311
             in_flight = range(self._habits.in_flight)
@@ -105,32 +137,37 @@ class Crowd:
             for client in clients:
                 client.cancel()
         seen = self._seen
-        return BlockTaken(tuple(seen.first_token_s), seen.num_tokens, seen.num_refused, took_s)
+        first_token_s = tuple(seen.first_token_s)
+        return BlockTaken(first_token_s, seen.num_tokens, seen.num_refused, took_s, seen.num_victims_refused)
 
-    async def _steady(self, tenant: TenantId, routes: Sequence[Route], chance: random.Random) -> None:
+    async def _steady(self, tenant: TenantId, models: Sequence[Model], chance: random.Random) -> None:
         """Ask at a rate, whatever becomes of the requests."""
         async with asyncio.TaskGroup() as group:
             while True:
                 await asyncio.sleep(chance.expovariate(self._habits.victim_rate))
-                group.create_task(self._victim_asks(tenant, chance.choice(routes), chance))
+                group.create_task(self._victim_asks(tenant, chance.choice(models), chance))
 
-    async def _victim_asks(self, tenant: TenantId, route: Route, chance: random.Random) -> None:
-        answer = await self._ask(tenant, route, chance)
+    async def _victim_asks(self, tenant: TenantId, model: Model, chance: random.Random) -> None:
+        answer = await self._ask(tenant, model, chance)
+        self._seen.num_victims_refused += self._counts and bool(answer.code)
         if self._counts and answer.first_token_s is not None:
             self._seen.first_token_s.append(answer.first_token_s)
 
-    async def _greedy(self, turns: Iterator[Route], chance: random.Random) -> None:
+    async def _greedy(self, turns: Iterator[Model], chance: random.Random) -> None:
         """Keep one request in flight, each on the next adapter."""
         while True:
             answer = await self._ask(self._greedy_tenant, next(turns), chance)
-            if answer.is_refused:
+            if answer.code:
                 await asyncio.sleep(_REFUSED_S)
 
-    async def _ask(self, tenant: TenantId, route: Route, chance: random.Random) -> Answer:
-        habits = self._habits
-        prompt = self._asker.prompt(chance, habits.prompt_tokens)
+    async def _ask(self, tenant: TenantId, model: Model, chance: random.Random) -> Answer:
         answer = await self._asker.ask(
-            tenant, route, prompt, new_tokens=habits.new_tokens, on_tokens=self._count_tokens
+            tenant,
+            model,
+            chance,
+            prompt_tokens=self._habits.prompt_tokens,
+            new_tokens=self._habits.new_tokens,
+            on_tokens=self._count_tokens,
         )
         self._seen.num_refused += self._counts and bool(answer.code)
         return answer

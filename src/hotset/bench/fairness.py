@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hotset.bench.asking import Asker
+from hotset.bench.asking import AgentAsker
 from hotset.bench.report import Report, Section
 from hotset.bench.rounds import Block, Outcomes, interleave
 from hotset.bench.scenario import run_scenario
@@ -157,24 +157,27 @@ class _Sharing:
             model_len_max=_MODEL_LEN_MAX,
         ) as worker:
             account = None if is_fair else EVERYBODY
-            asker = Asker(worker.agent, self._clock, self._workers.base.shape.vocab_size, account=account)
+            asker = AgentAsker(worker.agent, self._clock, self._workers.base.shape.vocab_size, account=account)
             tokens_per_s = self._settings.overload * await self._rate(asker)
             return await self._serve(asker, piece(load, tokens_per_s, block.round, self._settings.block_s))
 
-    async def _rate(self, asker: Asker) -> float:
+    async def _rate(self, asker: AgentAsker) -> float:
         """Bring every tenant's first adapter in, then return the tokens a second of a full engine."""
         for tenant, routes in self._routes.items():
-            await asker.ask(tenant, routes[0], self._prompt(asker, 8), new_tokens=1)
+            await asker.ask(tenant, routes[0], self._chance, prompt_tokens=8, new_tokens=1)
         some = list(self._routes.items())[: self._settings.sequences_max]
         tokens_per_s = 0.0
         for new_tokens in (8, 64):  # what an engine does for the first time takes longer
             began_s = self._clock.monotonic_s()
-            asked = [asker.ask(t, routes[0], self._prompt(asker, 8), new_tokens=new_tokens) for t, routes in some]
+            asked = [
+                asker.ask(tenant, routes[0], self._chance, prompt_tokens=8, new_tokens=new_tokens)
+                for tenant, routes in some
+            ]
             num_tokens = sum(answer.num_tokens for answer in await asyncio.gather(*asked))
             tokens_per_s = num_tokens / (self._clock.monotonic_s() - began_s)
         return tokens_per_s
 
-    async def _serve(self, asker: Asker, arrivals: Sequence[Arrival]) -> list[Served]:
+    async def _serve(self, asker: AgentAsker, arrivals: Sequence[Arrival]) -> list[Served]:
         """Ask as the arrivals say until the last one has come; return what each got by then."""
         served: list[Served] = []
         began_s = self._clock.monotonic_s()
@@ -189,7 +192,7 @@ class _Sharing:
                 task.cancel()
         return served
 
-    async def _ask(self, asker: Asker, arrival: Arrival, served: Served) -> None:
+    async def _ask(self, asker: AgentAsker, arrival: Arrival, served: Served) -> None:
         def accepted(load_seconds: float) -> None:
             served.hot_at_s, served.dispatched_at_s = served.asked_at_s + load_seconds, self._clock.monotonic_s()
 
@@ -201,12 +204,10 @@ class _Sharing:
         answer = await asker.ask(
             arrival.tenant,
             self._routes[arrival.tenant][arrival.adapter],
-            self._prompt(asker, arrival.input_tokens),
+            self._chance,
+            prompt_tokens=max(1, arrival.input_tokens),
             new_tokens=arrival.output_tokens,
             on_accepted=accepted,
             on_tokens=came,
         )
         served.ended_at_s, served.code = self._clock.monotonic_s(), answer.code
-
-    def _prompt(self, asker: Asker, num_tokens: int) -> tuple[int, ...]:
-        return asker.prompt(self._chance, max(1, num_tokens))

@@ -5,10 +5,11 @@ every block: on as many hot adapters as slots are left to it (the control), or o
 rotation also runs on the same engine with plain LRU for all alike, as engines do it by themselves.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from hotset.bench.crowd import BlockTaken, Crowd, Habits
+from hotset.bench.asking import Asker
+from hotset.bench.crowd import BlockTaken, Cast, Crowd, Habits, Model, Pace
 from hotset.bench.report import Report
 from hotset.bench.rotation_report import build_report
 from hotset.bench.rounds import UNCOUNTED, Block, Outcomes
@@ -81,23 +82,49 @@ async def _measure(
     many = [workers.publish(ROTATING, number) for number in range(settings.rotating_adapters)]
     quotas = {tenant: Quota(reserve_slots=settings.victim_adapters) for tenant in VICTIMS}
     quotas[ROTATING] = Quota(limit_slots=num_slots)
-    outcomes = Outcomes[BlockTaken]()
+    pace = Pace(rounds=settings.rounds, seconds=settings.seconds, warmup_s=settings.warmup_s)
     say("starting two engines")
     async with beside_lru(workers, clock, quotas, num_slots) as (ours, theirs):
+        askers = {CONTROL: ours, ROTATION: ours, LRU: theirs}
+        blocks = Blocks(settings.habits, pace, settings.slots_left, clock, say)
+        return await blocks.measure(askers, Cast(hot=hot, greedy=ROTATING, many=many))
 
-        async def block(kind: str, number: int, seconds: float) -> BlockTaken:
-            crowd = Crowd(theirs if kind == LRU else ours, clock, settings.habits, ROTATING)
-            routes = many[: settings.slots_left] if kind == CONTROL else many
-            taken = await crowd.block(hot, routes, seed=number, warmup_s=settings.warmup_s, seconds=seconds)
-            say(
-                f"round {number + 1} {kind}: victims' first token p95 {1000 * taken.first_token_p95_s:.0f} ms, "
-                f"{taken.tokens_per_s:.0f} tokens/s"
-            )
-            return taken
 
-        for kind in KINDS:
-            await block(kind, UNCOUNTED, settings.seconds / 2)
-        for number in range(settings.rounds):
-            for kind in KINDS:
-                outcomes.add(Block(number, "", kind), await block(kind, number, settings.seconds))
-    return outcomes
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The blocks of a run, whoever is asked."""
+
+    habits: Habits
+    pace: Pace
+    #: On so many of its adapters the greedy tenant stays in the control.
+    slots_left: int
+    clock: Clock
+    say: Callable[[str], None]
+
+    async def measure(self, askers: Mapping[str, Asker[Model]], cast: Cast[Model]) -> Outcomes[BlockTaken]:
+        """Run every kind of block in turn, after a round that does not count.
+
+        Args:
+            askers: Who is asked in each kind of block, in their order.
+            cast: The victims and the rotating tenant.
+        """
+        outcomes = Outcomes[BlockTaken]()
+        for kind, asker in askers.items():
+            await self._block(asker, cast, kind, UNCOUNTED, self.pace.seconds / 2)
+        for number in range(self.pace.rounds):
+            for kind, asker in askers.items():
+                taken = await self._block(asker, cast, kind, number, self.pace.seconds)
+                outcomes.add(Block(number, "", kind), taken)
+        return outcomes
+
+    async def _block(
+        self, asker: Asker[Model], cast: Cast[Model], kind: str, number: int, seconds: float
+    ) -> BlockTaken:
+        crowd = Crowd(asker, self.clock, self.habits, cast.greedy)
+        many = cast.many[: self.slots_left] if kind == CONTROL else cast.many
+        taken = await crowd.block(cast.hot, many, seed=number, warmup_s=self.pace.warmup_s, seconds=seconds)
+        self.say(
+            f"round {number + 1} {kind}: victims' first token p95 {1000 * taken.first_token_p95_s:.0f} ms, "
+            f"{taken.tokens_per_s:.0f} tokens/s"
+        )
+        return taken

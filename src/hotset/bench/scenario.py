@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hotset.bench.asking import Asker
+from hotset.bench.asking import AgentAsker
 from hotset.bench.procfs import machine_words
 from hotset.bench.workers import EVERYBODY, EngineChoice, Workers
 from hotset.core.clock import Clock
@@ -40,7 +40,7 @@ def run_scenario(
 @asynccontextmanager
 async def beside_lru(
     workers: Workers, clock: Clock, quotas: Mapping[TenantId, Quota], num_slots: int
-) -> AsyncIterator[tuple[Asker, Asker]]:
+) -> AsyncIterator[tuple[AgentAsker, AgentAsker]]:
     """Start the engine under these quotas and, beside it, with plain LRU for all alike; give who asks each."""
     vocab_size = workers.base.shape.vocab_size
     everybody = {EVERYBODY: Quota(limit_slots=num_slots)}
@@ -48,4 +48,4 @@ async def beside_lru(
         workers.agent("hotset", quotas, num_slots=num_slots) as hotset,
         workers.agent("lru", everybody, num_slots=num_slots, is_lru=True) as lru,
     ):
-        yield Asker(hotset.agent, clock, vocab_size), Asker(lru.agent, clock, vocab_size, account=EVERYBODY)
+        yield AgentAsker(hotset.agent, clock, vocab_size), AgentAsker(lru.agent, clock, vocab_size, account=EVERYBODY)

@@ -8,16 +8,17 @@ ask for each cold adapter at once and wait.
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
 
-from hotset.bench.asking import Asker
+from hotset.bench.asking import AgentAsker
 from hotset.bench.crowd import Crowd, Habits
 from hotset.bench.report import Report
 from hotset.bench.rounds import Block, Outcomes
 from hotset.bench.scenario import run_scenario
-from hotset.bench.storm_report import CONTROL, MISSES, STORM, StormTaken, Visit, build_report
+from hotset.bench.storm_clients import StormClients
+from hotset.bench.storm_report import CONTROL, MISSES, STORM, StormTaken, build_report
 from hotset.bench.workers import EngineChoice, Worker, Workers
 from hotset.core.clock import Clock
 from hotset.core.ids import Route, TenantId, engine_name
@@ -28,9 +29,8 @@ WARM = (TenantId("acme"), TenantId("birch"))
 HOT = TenantId("hot")
 #: The cold adapters' tenants.
 NUM_COLD_TENANTS = 10
-
-
-_Clients = Callable[[Asker, Worker, random.Random], Coroutine[Any, Any, list[Visit]]]
+#: The kinds of block, in the order of each round.
+KINDS = (CONTROL, STORM, MISSES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ def run(settings: Settings, say: Callable[[str], None] = lambda _: None) -> Repo
         "control": f"{settings.in_flight} requests in flight on hot adapters in the slots that are left",
         "budget": f"{settings.budget_ms} ms; without one, {settings.clients_each} clients an adapter",
         "requests": habits.words(),
-        "blocks": f"{settings.rounds} rounds, each of {', '.join((CONTROL, STORM, MISSES))}",
+        "blocks": f"{settings.rounds} rounds, each of {', '.join(KINDS)}",
     }
     return build_report(setting, outcomes)
 
@@ -106,73 +106,37 @@ class _Storm:
         """Run every block on a worker of its own, so that what is cold is cold."""
         outcomes = Outcomes[StormTaken]()
         for number in range(self._settings.rounds):
-            for kind, storm in ((CONTROL, None), (STORM, self._budgeted), (MISSES, self._missed)):
-                taken = await self._block(f"{kind}-{number}", number, storm)
+            for kind in KINDS:
+                taken = await self._block(kind, number)
                 outcomes.add(Block(number, "", kind), taken)
                 self._say(f"round {number + 1} {kind}: {taken.words()}")
         return outcomes
 
-    async def _block(self, name: str, number: int, storm: _Clients | None) -> StormTaken:
+    async def _block(self, kind: str, number: int) -> StormTaken:
         settings = self._settings
-        habits = replace(settings.habits, in_flight=settings.in_flight) if storm is None else settings.habits
+        habits = replace(settings.habits, in_flight=settings.in_flight) if kind == CONTROL else settings.habits
         quotas: Mapping[TenantId, Quota] = {t: Quota(reserve_slots=settings.warm_adapters) for t in WARM}
-        async with self._workers.agent(name, quotas, num_slots=settings.num_slots) as worker:
-            asker = Asker(worker.agent, self._clock, self._workers.base.shape.vocab_size)
+        async with self._workers.agent(f"{kind}-{number}", quotas, num_slots=settings.num_slots) as worker:
+            asker = AgentAsker(worker.agent, self._clock, self._workers.base.shape.vocab_size)
             crowd = Crowd(asker, self._clock, habits, HOT)
+            clients = self._clients(asker, worker)
             began_s = self._clock.monotonic_s()
             warm = asyncio.create_task(
                 crowd.block(self._warm, self._hot, seed=number, warmup_s=settings.warmup_s, seconds=settings.seconds)
             )
             await asyncio.sleep(settings.warmup_s / 3)
-            await self._drill_in(asker, random.Random(number))  # noqa: S311 - not a secret
+            await replace(clients, cold=self._drill, clients_each=1).without_budget(random.Random(number))  # noqa: S311 - not a secret
             await asyncio.sleep(max(0.0, began_s + settings.warmup_s - self._clock.monotonic_s()))
             worker.loads.clear()
-            visits: list[Visit] = []
-            if storm is not None:
-                visits = await storm(asker, worker, random.Random(number))  # noqa: S311 - not a secret
+            visits = await clients.visits(kind, random.Random(number))  # noqa: S311 - not a secret
             taken = await warm
             return StormTaken(taken.first_token_s, tuple(visits), tuple(worker.loads), settings.budget_ms)
 
-    async def _drill_in(self, asker: Asker, chance: random.Random) -> None:
-        habits = self._settings.habits
-        asked = [
-            asker.ask(tenant, route, asker.prompt(chance, habits.prompt_tokens), new_tokens=habits.new_tokens)
-            for tenant, route in self._drill
-        ]
-        await asyncio.gather(*asked)
-
-    async def _budgeted(self, asker: Asker, worker: Worker, chance: random.Random) -> list[Visit]:
-        """Ask for every cold adapter at once, with a budget."""
-        prompts = [asker.prompt(chance, self._settings.habits.prompt_tokens) for _ in self._cold]
-        visits = [
-            self._visit(asker, worker, tenant, route, prompt)
-            for (tenant, route), prompt in zip(self._cold, prompts, strict=True)
-        ]
-        return await asyncio.gather(*visits)
-
-    async def _visit(
-        self, asker: Asker, worker: Worker, tenant: TenantId, route: Route, prompt: tuple[int, ...]
-    ) -> Visit:
-        """Ask; where that is refused, come back once, when told to."""
-        settings = self._settings
-        new_tokens, budget_ms = settings.habits.new_tokens, settings.budget_ms
-        first = await asker.ask(tenant, route, prompt, new_tokens=new_tokens, budget_ms=budget_ms)
-        if first.retry_after_ms is None:
-            return Visit(first)
-        await asyncio.sleep(first.retry_after_ms / 1000)
-        hot_for_s = _hot_for_s(worker, route)
-        again = await asker.ask(tenant, route, prompt, new_tokens=new_tokens, budget_ms=budget_ms)
-        return Visit(first, again, hot_for_s)
-
-    async def _missed(self, asker: Asker, _: Worker, chance: random.Random) -> list[Visit]:
-        """Let several clients ask for every cold adapter at once, and wait."""
-        habits = self._settings.habits
-        asked = [
-            asker.ask(tenant, route, asker.prompt(chance, habits.prompt_tokens), new_tokens=habits.new_tokens)
-            for _ in range(self._settings.clients_each)
-            for tenant, route in self._cold
-        ]
-        return [Visit(answer) for answer in await asyncio.gather(*asked)]
+    def _clients(self, asker: AgentAsker, worker: Worker) -> StormClients[Route]:
+        settings, hot_for_s = self._settings, partial(_hot_for_s, worker)
+        return StormClients(
+            asker, settings.habits, self._cold, settings.budget_ms, settings.clients_each, hot_for_s=hot_for_s
+        )
 
 
 def _hot_for_s(worker: Worker, route: Route) -> float | None:

@@ -90,11 +90,17 @@ class StormTaken:
         return f"{told}, {len(self.admitted())} of {len(self.visits)} admitted, {self.num_answered()} answered"
 
 
-def build_report(setting: dict[str, str], outcomes: Outcomes[StormTaken]) -> Report:
-    """Return the report of a run."""
-    storms = outcomes.rounds(STORM, "")
-    sections = (_storm_section(storms), _misses_section(outcomes.rounds(MISSES, "")), _warm_section(outcomes))
-    notes = (_TARGETS, *_codes(storms), _bound(outcomes))
+def build_report(setting: dict[str, str], outcomes: Outcomes[StormTaken], *, sees_loads: bool = True) -> Report:
+    """Return the report of a run.
+
+    Args:
+        setting: The machine and the settings, as words.
+        outcomes: Every block's outcome.
+        sees_loads: Whether it was seen what the blocks made workers load.
+    """
+    storms, misses = outcomes.rounds(STORM, ""), outcomes.rounds(MISSES, "")
+    sections = (_storm_section(storms), _misses_section(misses, sees_loads=sees_loads), _warm_section(outcomes))
+    notes = (*((_TARGETS,) if sees_loads else ()), *_codes(storms), _bound(outcomes))
     return Report(bench="storm", setting=setting, sections=sections, notes=notes)
 
 
@@ -119,19 +125,23 @@ def _storm_section(storms: Mapping[int, StormTaken]) -> Section:
     return Section(title="With a budget", columns=columns, rows=(row,))
 
 
-def _misses_section(misses: Mapping[int, StormTaken]) -> Section:
+def _misses_section(misses: Mapping[int, StormTaken], *, sees_loads: bool) -> Section:
     columns = (
         Column(key="clients", heading="clients at once", unit="clients"),
         Column(key="answered", heading="answered", unit="clients"),
+    )
+    of_loads = (
         Column(key="fetches", heading="fetches of one adapter, most", unit="fetches"),
         Column(key="loads", heading="loads of one adapter, most", unit="loads"),
     )
-    figures = {
+    figures: dict[str, dict[int, float]] = {
         "clients": {n: float(len(taken.visits)) for n, taken in misses.items()},
         "answered": {n: float(taken.num_answered()) for n, taken in misses.items()},
-        "fetches": {n: _most([load.name for load in taken.loads if load.is_fetch]) for n, taken in misses.items()},
-        "loads": {n: _most([load.name for load in taken.loads]) for n, taken in misses.items()},
     }
+    if sees_loads:
+        columns += of_loads
+        figures["fetches"] = {n: _most([each.name for each in t.loads if each.is_fetch]) for n, t in misses.items()}
+        figures["loads"] = {n: _most([each.name for each in t.loads]) for n, t in misses.items()}
     row = Row(side=MISSES, figures={key: over_rounds(values) for key, values in figures.items()})
     return Section(title="Without a budget", columns=columns, rows=(row,))
 

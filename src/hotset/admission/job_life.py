@@ -15,13 +15,11 @@ counts only under the fence that it was given, so a holder that was taken for de
 result is written once (I8). Moments are seconds of the database's clock, the only one that all holders share.
 """
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
 
 from hotset.core.errors import AdmissionError, HotsetError, UnavailableError
-from hotset.core.ids import JobId, TenantId
 
 
 class JobState(StrEnum):
@@ -190,39 +188,6 @@ def verdict(error: HotsetError) -> Verdict:
 def pause_s(attempts: int, *, least_s: float, most_s: float) -> float:
     """Return the pause after so many tries that broke off: it doubles with each, from the least to the most."""
     return min(most_s, least_s * 2.0 ** min(max(0, attempts - 1), 32))
-
-
-def next_job(
-    oldest: Iterable[tuple[TenantId, JobId]], running: Mapping[TenantId, int], running_max: int
-) -> JobId | None:
-    """Return which tenant's oldest job is claimed next; None where none may be.
-
-    That of the tenant with fewest running here. None may have more than it leaves free, so that the jobs of one, which
-    may all wait for adapters, never keep another's from running.
-
-    Args:
-        oldest: Each tenant's oldest claimable job, the oldest of all first.
-        running: Jobs of each tenant that run here; one that is not in it has none.
-        running_max: How many may run here.
-    """
-    num_left = running_max - sum(running.values())
-    may_have = [(tenant, job) for tenant, job in oldest if running.get(tenant, 0) < num_left]
-    return min(may_have, key=lambda entry: running.get(entry[0], 0))[1] if may_have else None
-
-
-def may_start(*, num_running: int, running_max: int, num_waiting: int, yielded_s: float, yield_s_max: float) -> bool:
-    """Whether one more job may run here now: below interactive work, but not below it for ever.
-
-    Args:
-        num_running: Jobs that run here.
-        running_max: How many may.
-        num_waiting: Interactive requests that wait for a slot or for a place in an engine.
-        yielded_s: How long none of the jobs that could have started did, because of such requests.
-        yield_s_max: After how long one at a time does all the same.
-    """
-    if num_running >= running_max:
-        return False
-    return num_waiting == 0 or (num_running == 0 and yielded_s >= yield_s_max)
 
 
 def _by_holder(life: JobLife, event: Renew | Postpone | Break | End, now_s: float) -> JobLife:

@@ -1,4 +1,4 @@
-"""Runs jobs for a simulated gateway, as `gateway.jobs.runner` does for a real one: every decision is `job_life`'s."""
+"""Runs jobs for a simulated gateway, as `gateway.jobs.runner` does for a real one: every decision is `admission`'s."""
 
 import contextlib
 from collections import Counter
@@ -15,11 +15,10 @@ from hotset.admission.job_life import (
     Renew,
     Verdict,
     Withdraw,
-    may_start,
-    next_job,
     pause_s,
     verdict,
 )
+from hotset.admission.job_turns import may_start, next_job
 from hotset.admission.outcomes import Outcome
 from hotset.core.errors import EngineFailedError, HotsetError, JobsUnavailableError, leaf_errors
 from hotset.core.ids import JobId, RequestId

@@ -16,9 +16,9 @@ from hotset.admission.job_life import (
     Renew,
     Withdraw,
     decide,
-    next_job,
     pause_s,
 )
+from hotset.admission.job_turns import next_job
 from hotset.core.errors import HotsetError, JobAbandonedError, JobExpiredError
 from hotset.core.ids import JobId, TenantId
 from hotset.gateway.jobs.book import JobBook, JobResult
@@ -70,7 +70,7 @@ class Holding:
         self._read = book.transactions.read
 
     async def claim(self, running: Mapping[TenantId, int], epoch: int) -> HeldJob | Ended | None:
-        """Take the next job, as `job_life.next_job` chooses it. One that was tried too often ends instead.
+        """Take the next job, as `job_turns.next_job` chooses it. One that was tried too often ends instead.
 
         Args:
             running: Jobs of each tenant that run here.

@@ -9,7 +9,8 @@ import contextlib
 import logging
 from collections import Counter
 
-from hotset.admission.job_life import Verdict, may_start, verdict
+from hotset.admission.job_life import Verdict, verdict
+from hotset.admission.job_turns import may_start
 from hotset.admission.outcomes import Outcome
 from hotset.core.errors import EngineFailedError, HotsetError, JobsUnavailableError, ShuttingDownError
 from hotset.core.ports import Withdrawal

@@ -1,9 +1,10 @@
-"""Who carries out an operator command, and what their roles allow."""
+"""Who carries out an operator command, what their roles allow, and what one may not sign for."""
 
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from hotset.core.errors import InvalidRequestError, PermissionDeniedError
+from hotset.storage.rows import VersionRow
 
 Role = Literal["publisher", "reviewer", "deployer", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -41,6 +42,27 @@ class Actor:
 
 #: The caller on the Unix socket, or a command that opened the state folder under its lock.
 LOCAL_ADMIN = Actor("local", frozenset(ROLES), is_local=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Separation:
+    """Who published a version can't sign for it, but in a one-person install."""
+
+    is_one_person: bool
+    #: How errors name that setting, as the operator would write it.
+    setting: str
+
+    def check(self, actor: Actor, row: VersionRow, verb: str) -> None:
+        """Pass if the actor may answer for the version.
+
+        Raises:
+            PermissionDeniedError: the actor published it.
+        """
+        if not self.is_one_person and actor.name == row.publisher:
+            raise PermissionDeniedError(
+                f"{actor.name!r} published {row.ref} and so can't {verb} it; another reviewer must. "
+                f"Where one person does both, set {self.setting}."
+            )
 
 
 def parse_roles(texts: list[str]) -> frozenset[Role]:

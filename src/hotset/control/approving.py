@@ -1,19 +1,15 @@
 """Commands that decide what a verified version may do: approve, promote, retire, purge."""
 
 import asyncio
-from dataclasses import dataclass
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from hotset.control.actors import Actor
+from hotset.control.actors import Actor, Separation
 from hotset.control.commits import Change, Commits
-from hotset.control.pools import check_may_roll_out
-from hotset.core.errors import (
-    ConflictError,
-    NotFoundError,
-    PermissionDeniedError,
-)
+from hotset.control.pool_rules import check_may_roll_out
+from hotset.control.versions import check_usable, enter, give_up, need_version
+from hotset.core.errors import ConflictError
 from hotset.core.ids import Digest, VersionRef
 from hotset.core.ports import Withdrawal
 from hotset.registry.approval import check_approval, sign_approval
@@ -22,41 +18,6 @@ from hotset.registry.lifecycle import LOADABLE_STATES, VersionState, VersionVerb
 from hotset.storage.blobs import BlobStore
 from hotset.storage.catalogue import Catalogue
 from hotset.storage.rows import VersionRow
-
-#: How a version is given up, from each state that is not final. Running requests hold leases of their own, and an
-#: agent keeps a version's files until the last of them has ended; so draining needs no waiting here.
-_RETIREMENT: dict[VersionState, tuple[VersionVerb, ...]] = {
-    VersionState.PUBLISHED: (VersionVerb.REJECT,),
-    VersionState.VERIFIED: (VersionVerb.REJECT,),
-    VersionState.PROVED: (VersionVerb.REJECT,),
-    VersionState.APPROVED: (VersionVerb.RETIRE,),
-    VersionState.CANARY: (VersionVerb.UNDO, VersionVerb.RETIRE),
-    VersionState.ACTIVE: (VersionVerb.DRAIN, VersionVerb.RETIRE),
-    VersionState.STANDBY: (VersionVerb.DRAIN, VersionVerb.RETIRE),
-    VersionState.DRAINING: (VersionVerb.RETIRE,),
-    VersionState.ROLLED_BACK: (VersionVerb.RETIRE,),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Separation:
-    """Who published a version can't sign for it, but in a one-person install."""
-
-    is_one_person: bool
-    #: How errors name that setting, as the operator would write it.
-    setting: str
-
-    def check(self, actor: Actor, row: VersionRow, verb: str) -> None:
-        """Pass if the actor may answer for the version.
-
-        Raises:
-            PermissionDeniedError: the actor published it.
-        """
-        if not self.is_one_person and actor.name == row.publisher:
-            raise PermissionDeniedError(
-                f"{actor.name!r} published {row.ref} and so can't {verb} it; another reviewer must. "
-                f"Where one person does both, set {self.setting}."
-            )
 
 
 class Approving:
@@ -193,37 +154,6 @@ class Approving:
         return row
 
 
-def need_version(catalogue: Catalogue, ref: VersionRef) -> VersionRow:
-    """Return the version, whatever its state.
-
-    Raises:
-        NotFoundError: there is no such version.
-    """
-    row = catalogue.versions.get(ref)
-    if row is None:
-        raise NotFoundError(f"There is no version {ref}; see `hotset adapter show {ref.adapter}`.", param="version")
-    return row
-
-
-def check_usable(row: VersionRow) -> None:
-    """Pass if the version's digest is neither banned nor quarantined and its bytes are not erased.
-
-    Raises:
-        ConflictError: either is the case.
-    """
-    if row.is_banned:
-        raise ConflictError(f"{row.ref} can't be served: its digest {row.digest} is banned.")
-    if row.is_quarantined:
-        raise ConflictError(f"{row.ref} is quarantined; a reviewer may release it.")
-    if row.purged_at_s is not None:
-        raise ConflictError(f"The bytes of {row.ref} were purged; publish them again.")
-
-
-def enter(change: Change, ref: VersionRef, state: VersionState, reason: str = "") -> None:
-    """Put the version into `state`, on behalf of the change's actor."""
-    change.catalogue.versions.enter_state(ref, state, actor=change.actor.name, now_s=change.now_s, reason=reason)
-
-
 def _check_effect(catalogue: Catalogue, row: VersionRow, *, accept_unprovable: bool) -> None:
     proofs = catalogue.trust.proofs(row.ref)
     if not proofs:
@@ -244,14 +174,6 @@ def _supersede(change: Change, row: VersionRow) -> VersionRef | None:
             enter(change, other.ref, step_state(VersionState.ACTIVE, VersionVerb.SUPERSEDE))
             return other.ref
     return None
-
-
-def give_up(change: Change, row: VersionRow, reason: str) -> None:
-    """Retire or reject the version, in as many steps as its state needs."""
-    state = VersionState(row.state)
-    for verb in _RETIREMENT.get(state, (VersionVerb.RETIRE,)):
-        state = step_state(state, verb)
-        enter(change, row.ref, state, reason)
 
 
 def _purge(change: Change, ref: VersionRef) -> tuple[VersionRow, list[Digest]]:

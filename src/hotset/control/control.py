@@ -9,8 +9,8 @@ import asyncio
 from dataclasses import dataclass, field
 
 import hotset
-from hotset.control.actors import LOCAL_ADMIN
-from hotset.control.approving import Approving, Separation
+from hotset.control.actors import LOCAL_ADMIN, Separation
+from hotset.control.approving import Approving
 from hotset.control.bases import BaseCommands
 from hotset.control.commits import Commits
 from hotset.control.fleet import Fleet, FollowSettings

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from hotset.control.actors import Actor
 from hotset.control.commits import Change, Commits
 from hotset.control.fleet_counts import FleetCounts
-from hotset.control.pools import check_suits
+from hotset.control.pool_rules import check_suits
 from hotset.core.clock import Clock
 from hotset.core.errors import ConflictError
 from hotset.core.fleet import Heartbeat, WorkerFacts

@@ -5,10 +5,10 @@ import os
 from pathlib import Path
 
 from hotset.control.actors import Actor
-from hotset.control.approving import check_usable, enter, need_version
 from hotset.control.commits import Change, Commits
 from hotset.control.progress import Report, silent
 from hotset.control.prover import Proof, Prover
+from hotset.control.versions import check_usable, enter, need_version
 from hotset.core.errors import ConflictError, NotFoundError, ProofFailedError
 from hotset.core.ids import VersionRef, engine_name
 from hotset.core.messages import AdapterLoad

@@ -16,7 +16,7 @@ from hotset.control.fleet_answers import (
     WorkerStateAnswer,
 )
 from hotset.control.fleet_views import pool_answers, worker_answers
-from hotset.control.pools import need_pool
+from hotset.control.pool_rules import need_pool
 from hotset.core.errors import InvalidRequestError
 from hotset.core.fleet import WorkerState
 from hotset.core.ids import (

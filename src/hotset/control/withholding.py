@@ -7,9 +7,9 @@ as others may have changed it meanwhile. A ban is for ever.
 
 from collections import Counter
 
-from hotset.control.actors import Actor
-from hotset.control.approving import Separation, give_up, need_version
+from hotset.control.actors import Actor, Separation
 from hotset.control.commits import Change, Commits
+from hotset.control.versions import give_up, need_version
 from hotset.core.errors import ConflictError, InvalidRequestError
 from hotset.core.fleet import FlawCode
 from hotset.core.ids import VersionRef

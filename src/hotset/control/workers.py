@@ -2,10 +2,10 @@
 
 from hotset.control.actors import Actor
 from hotset.control.commits import Change, Commits
-from hotset.control.pools import need_worker
-from hotset.core.errors import ConflictError
+from hotset.core.errors import ConflictError, NotFoundError
 from hotset.core.fleet import WorkerState
 from hotset.core.ids import WorkerId
+from hotset.storage.catalogue import Catalogue
 from hotset.storage.rows import WorkerRow
 
 _VERBS: dict[WorkerState, str] = {"serving": "uncordon", "cordoned": "cordon", "draining": "drain"}
@@ -70,3 +70,15 @@ class Workers:
             return is_frozen
 
         return await self._commits.run(actor, act)
+
+
+def need_worker(catalogue: Catalogue, worker: WorkerId) -> WorkerRow:
+    """Return the worker, lost or not.
+
+    Raises:
+        NotFoundError: no such worker ever registered, or it was removed.
+    """
+    row = catalogue.workers.get(worker)
+    if row is None:
+        raise NotFoundError(f"There is no worker {worker!r}; see `hotset worker list`.", param="worker")
+    return row

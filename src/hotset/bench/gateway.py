@@ -26,7 +26,7 @@ from hotset.bench.gateway_sides import (
     start_peer,
     start_upstream,
 )
-from hotset.bench.load import Job, Outcome
+from hotset.bench.load_job import Job, Outcome
 from hotset.bench.peers import GATEWAY_PEERS
 from hotset.bench.procfs import CpuTime, machine_words, tree_cpu
 from hotset.bench.report import Report

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from hotset.bench.gateway_sides import DIRECT, HOTSET
-from hotset.bench.load import Outcome
+from hotset.bench.load_job import Outcome
 from hotset.bench.procfs import CpuTime
 from hotset.bench.report import Column, Report, Row, Section
 from hotset.bench.rounds import Outcomes, over_rounds, ratio_over_rounds

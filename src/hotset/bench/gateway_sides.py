@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from hotset.bench.children import Child, Nursery, free_port
-from hotset.bench.load import Ask
+from hotset.bench.load_job import Ask
 from hotset.bench.peers import (
     LITELLM,
     VLLM_ROUTER,

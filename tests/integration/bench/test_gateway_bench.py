@@ -13,7 +13,7 @@ import pytest
 from hotset.bench import gateway
 from hotset.bench.children import Nursery
 from hotset.bench.gateway_sides import DIRECT, HOTSET, Side, start_hotset, start_upstream
-from hotset.bench.load import Ask, Job, Outcome
+from hotset.bench.load_job import Ask, Job, Outcome
 from hotset.bench.report import Report
 from hotset.bench.upstream import canned_text
 from hotset.core.clock import SystemClock

@@ -3,7 +3,7 @@ import pytest
 
 from hotset.bench.gateway_report import Measured, build_report
 from hotset.bench.gateway_sides import DIRECT, HOTSET
-from hotset.bench.load import Outcome
+from hotset.bench.load_job import Outcome
 from hotset.bench.procfs import CpuTime
 from hotset.bench.report import Report, Section
 from hotset.bench.rounds import Outcomes, interleave

@@ -1,29 +1,18 @@
 """From a body's bytes to what is asked, or to the 400 that names the field at fault.
 
-A body is decoded once, into the structs of `fields`. No key may appear twice anywhere: two readers of one body
-must never see two requests. The exact search for doubles is slow, so a count that can only err towards searching
-decides whether it runs.
+A body is decoded once (`decoding`), into the structs of `fields`; here its values are put in range and made one.
 """
-
-import json
-from collections.abc import Callable
-from typing import TypeVar
 
 import msgspec
 
-from hotset.core.errors import HotsetError, InvalidRequestError, UnsupportedParameterError
+from hotset.core.errors import InvalidRequestError, UnsupportedParameterError
 from hotset.core.messages import Message, Sampling
+from hotset.gateway.decoding import decode_body, refuse_doubles_among
 from hotset.gateway.fields import ChatBody, ChatMessage, CompletionBody, SharedBody, StreamOptions
 from hotset.gateway.settings import GatewaySettings
 
-_UNKNOWN_FIELD = "Object contains unknown field `"
-_AT = " - at `$"
-_NAME_CHARS_MAX = 64
-
 _decode_chat = msgspec.json.Decoder(ChatBody).decode
 _decode_completion = msgspec.json.Decoder(CompletionBody).decode
-
-_Body = TypeVar("_Body", bound=msgspec.Struct)
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +42,7 @@ def parse_chat(body: bytes, settings: GatewaySettings) -> Asked:
     num_keys = _num_keys(chat) + (chat.response_format is not None)
     for message in chat.messages:
         num_keys += _num_message_keys(message)
-    _refuse_doubles_at(body, num_keys)
+    refuse_doubles_among(body, num_keys)
     if len(chat.messages) > settings.messages_max:
         raise InvalidRequestError(f"At most {settings.messages_max} messages are taken.", param="messages")
     n = _samples(chat.n, 1, settings)
@@ -76,7 +65,7 @@ def parse_completion(body: bytes, settings: GatewaySettings) -> Asked:
         UnsupportedParameterError: a field that is not served, or one that appears twice.
     """
     asked = decode_body(_decode_completion, body)
-    _refuse_doubles_at(body, _num_keys(asked))
+    refuse_doubles_among(body, _num_keys(asked))
     if asked.echo:
         raise UnsupportedParameterError("'echo' is not supported.", param="echo")
     prompts = _prompts(asked.prompt, settings)
@@ -92,48 +81,6 @@ def parse_completion(body: bytes, settings: GatewaySettings) -> Asked:
     )
 
 
-def decode_body(decode: Callable[[bytes], _Body], body: bytes) -> _Body:
-    """Decode a body into its struct.
-
-    Raises:
-        InvalidRequestError: not JSON, a missing field, a wrong type or a value out of range.
-        UnsupportedParameterError: a field that is not served.
-    """
-    try:
-        return decode(body)
-    except msgspec.ValidationError as error:
-        raise _field_error(str(error)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        raise InvalidRequestError("The body is not valid JSON in UTF-8.") from None
-    except RecursionError:
-        raise InvalidRequestError("The body is nested too deeply.") from None
-
-
-def _field_error(message: str) -> HotsetError:
-    """The error for msgspec's words about one field, such as ``Expected `int` <= 16 - at `$.n```."""
-    said, at, path = message.rpartition(_AT)
-    if not at:
-        said, path = message, ""
-    param = path.rstrip("`").lstrip(".")
-    if said.startswith(_UNKNOWN_FIELD):
-        name = _printable(said.removeprefix(_UNKNOWN_FIELD).rstrip("`"))
-        param = f"{param}.{name}" if param else name
-        return UnsupportedParameterError(f"'{param}' is not supported.", param=param)
-    if said.startswith("Invalid enum value") and param.endswith(".type"):
-        param = param.removesuffix(".type")
-        return UnsupportedParameterError(f"Only '{param}' of type 'text' is supported.", param=param)
-    if said.startswith("Object missing required field"):
-        missing = said.split("`")[1]
-        param = f"{param}.{missing}" if param else missing
-        return InvalidRequestError(f"'{param}' is required.", param=param)
-    shown = _printable(said.replace("`", ""), 200)
-    return InvalidRequestError(f"'{param}': {shown}." if param else f"{shown}.", param=param or None)
-
-
-def _printable(text: str, chars_max: int = _NAME_CHARS_MAX) -> str:
-    return ascii(text[:chars_max])[1:-1]
-
-
 def _num_keys(body: SharedBody) -> int:
     """Keys of the body and its stream options, but for those written as null."""
     options = body.stream_options
@@ -147,41 +94,6 @@ def _num_set(struct: SharedBody | ChatMessage | StreamOptions) -> int:
 
 def _num_message_keys(message: ChatMessage) -> int:
     return _num_set(message) + (0 if isinstance(message.content, str) else 2 * len(message.content))
-
-
-def _refuse_doubles_at(body: bytes, num_keys: int) -> None:
-    """Refuse a key that appears twice in one object, quickly where so many keys were decoded.
-
-    Each key of the JSON text ends in a quote and a colon; without blanks between, there are at least as many
-    ``":`` as keys. As many as distinct keys were decoded means that none came twice.
-    """
-    if body.count(b'":') == num_keys and b" :" not in body and not _has_line_before_colon(body):
-        return
-    refuse_doubles(body)
-
-
-def refuse_doubles(body: bytes) -> None:
-    """Refuse a key that appears twice in one object, by the exact and slow search.
-
-    Raises:
-        UnsupportedParameterError: one does.
-    """
-    json.loads(body, object_pairs_hook=_refuse_double)
-
-
-def _has_line_before_colon(body: bytes) -> bool:
-    return b"\n:" in body or b"\t:" in body or b"\r:" in body
-
-
-def _refuse_double(pairs: list[tuple[str, object]]) -> None:
-    if len(dict(pairs)) == len(pairs):
-        return
-    seen = set[str]()
-    for name, _ in pairs:
-        if name in seen:
-            shown = _printable(name)
-            raise UnsupportedParameterError(f"'{shown}' appears twice.", param=shown)
-        seen.add(name)
 
 
 def _message(message: ChatMessage) -> Message:

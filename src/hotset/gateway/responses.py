@@ -15,7 +15,8 @@ from msgspec import Meta
 from hotset.admission.job_life import JobState
 from hotset.core.errors import InvalidRequestError, UnsupportedParameterError
 from hotset.core.messages import Message, Sampling
-from hotset.gateway.parse import Asked, decode_body, refuse_doubles
+from hotset.gateway.decoding import decode_body, refuse_doubles
+from hotset.gateway.parse import Asked
 from hotset.gateway.settings import GatewaySettings
 
 _Role = Literal["system", "user", "assistant", "developer"]

@@ -9,13 +9,13 @@ Source: Sheng et al., Fairness in Serving Large Language Models, OSDI 2024, algo
 """
 
 from collections import Counter
-from dataclasses import dataclass
+
+import msgspec
 
 from hotset.core.ids import EngineName, RequestId, TenantId
 
 
-@dataclass(slots=True)
-class _Entry:
+class _Entry(msgspec.Struct, eq=False):
     tenant: TenantId
     #: What its counter was or will be charged for the prompt.
     input_tokens: int
@@ -58,7 +58,7 @@ class FairQueue:
         #: The sum over those that run.
         self._num_sequences = 0
         #: Running requests by adapter; none is kept without any.
-        self._adapters: Counter[EngineName] = Counter()
+        self._adapters: dict[EngineName, int] = {}
         #: Requests that went before one whose adapter had to wait, since an adapter was last let in.
         self._num_overtook = 0
         self._counters: dict[TenantId, float] = {}
@@ -229,7 +229,7 @@ class FairQueue:
         if entry.adapter is not None:
             if entry.adapter not in self._adapters:
                 self._num_overtook = 0
-            self._adapters[entry.adapter] += 1
+            self._adapters[entry.adapter] = self._adapters.get(entry.adapter, 0) + 1
         self._running[request] = entry
         self._num_sequences += entry.num_sequences
 

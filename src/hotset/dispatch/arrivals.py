@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import msgspec
 
@@ -24,8 +23,7 @@ class Arrived(msgspec.Struct, frozen=True):
     budget_s: float | None = None
 
 
-@dataclass(slots=True)
-class _Wait:
+class _Wait(msgspec.Struct, eq=False):
     arrived: Arrived
     #: The lowest counter of the fair queue when it came.
     lowest: float
@@ -41,7 +39,7 @@ class Arrivals:
         self._waiting_max = waiting_max
         self._waits: dict[RequestId, _Wait] = {}
         #: How many these are by tenant; none is kept with 0.
-        self._num_by_tenant: Counter[TenantId] = Counter()
+        self._num_by_tenant: dict[TenantId, int] = {}
 
     def __getitem__(self, request: RequestId) -> Arrived:
         return self._waits[request].arrived
@@ -57,12 +55,12 @@ class Arrivals:
 
     def is_full(self, tenant: TenantId) -> bool:
         """Whether a tenant may let no more requests wait, so that one that floods leaves as much to the others."""
-        return self._num_by_tenant[tenant] >= self._waiting_max - len(self._waits)
+        return self._num_by_tenant.get(tenant, 0) >= self._waiting_max - len(self._waits)
 
     def add(self, arrived: Arrived, lowest: float) -> None:
         """Let a request wait; `lowest` is the lowest counter of the fair queue now."""
         self._waits[arrived.request] = _Wait(arrived, lowest)
-        self._num_by_tenant[arrived.tenant] += 1
+        self._num_by_tenant[arrived.tenant] = self._num_by_tenant.get(arrived.tenant, 0) + 1
 
     def has_slot(self, request: RequestId, now_s: float) -> float:
         """Let a request wait for a place alone from now on; return the lowest counter when it came."""

@@ -25,8 +25,11 @@ class Clearing:
 
     def clear(self, now_s: float) -> list[Effect]:
         """Clear the slots that close for an owed tenant since the last time."""
-        effects: list[Effect] = []
-        for slot in self._residency.state.slots:
+        effects, state = list[Effect](), self._residency.state
+        if not state.num_closing:
+            self._cleared.clear()
+            return effects
+        for slot in state.slots:
             if not is_reclaimed(slot):
                 self._cleared.discard(slot.index)
             elif slot.index not in self._cleared:

@@ -7,7 +7,9 @@ Whose turn it is for a slot is `slot_finder`'s. No other policy lives here.
 
 import math
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+import msgspec
 
 from hotset.admission.fair_queue import FairQueue
 from hotset.admission.first_token import NOTHING
@@ -94,18 +96,18 @@ class Dispatcher:
         match event:
             case Arrived():
                 effects = self._arrive(event, now_s)
-            case Frozen(is_frozen):
-                self._is_frozen = is_frozen
-            case Homes(here):
-                self._prefetch.aim(here)
-            case FetchFailed(name):
-                self._prefetch.ended(name, is_here=False)
             case Released(request):
                 self._arrivals.let_go(request)
                 self._finder.remove(request)
                 self.queue.leave(request)
                 self.outlook.ended(request, now_s)
                 effects = self.residency.handle(event, now_s)
+            case Frozen(is_frozen):
+                self._is_frozen = is_frozen
+            case Homes(here):
+                self._prefetch.aim(here)
+            case FetchFailed(name):
+                self._prefetch.ended(name, is_here=False)
             case EngineGone():
                 effects = self.residency.handle(event, now_s)
                 effects += self._refuse_queued(frozenset(), EngineUnavailableError.code, now_s)
@@ -130,7 +132,7 @@ class Dispatcher:
 
     def _prefetched(self, now_s: float) -> list[Effect]:
         """Return what to bring in that nobody asked for, where nobody waits for a slot or a load."""
-        if self._is_frozen or len(self._finder) or self.outlook.is_loading:
+        if self._prefetch.is_done or self._is_frozen or len(self._finder) or self.outlook.is_loading:
             self._prefetch.look_again_at_s = None  # what ends this is an event, not time
             return []
         return self._prefetch.next(self.outlook.sizes, now_s, may_load=not len(self._arrivals))
@@ -142,8 +144,11 @@ class Dispatcher:
     @property
     def look_again_at_s(self) -> float | None:
         """When time alone may change what was decided, monotonic seconds: `TimePassed` is due then; None for never."""
-        times_s = (self._finder.look_again_at_s, self.residency.cuts_at_s, self._prefetch.look_again_at_s)
-        return min((each for each in times_s if each is not None), default=None)
+        soonest_s: float | None = None
+        for at_s in (self._finder.look_again_at_s, self.residency.cuts_at_s, self._prefetch.look_again_at_s):
+            if at_s is not None and (soonest_s is None or at_s < soonest_s):
+                soonest_s = at_s
+        return soonest_s
 
     @property
     def num_requests(self) -> int:
@@ -168,7 +173,7 @@ class Dispatcher:
             if decision.may_wait or refused.code != AdapterColdError.code:
                 return [refused]
             # Brought in all the same, so that it is there when the client comes back.
-            brought = self.residency.carry_out(replace(requested, is_forerunner=True), decision, now_s)
+            brought = self.residency.carry_out(msgspec.structs.replace(requested, is_forerunner=True), decision, now_s)
             is_refused = any(isinstance(effect, Refuse) and effect.request == request for effect in brought)
             return brought if is_refused else [*brought, refused]
         self._arrivals.add(arrived, self.queue.lowest())

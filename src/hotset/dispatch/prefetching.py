@@ -60,6 +60,11 @@ class Prefetch:
         if not is_here and self._due and self._due[0].name == name:
             self._due.popleft()
 
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left to bring in."""
+        return not self._due
+
     def clear(self) -> None:
         """The engine is gone, and with it whatever was to be done."""
         self._due.clear()

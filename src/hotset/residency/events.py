@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+import msgspec
+
 from hotset.core.ids import EngineName, RequestId, TenantId
 from hotset.core.quotas import Quota
 
@@ -12,8 +14,7 @@ from hotset.core.quotas import Quota
 Cause = Literal["reserve", "borrow", "own", "withdrawn", "orphan"]
 
 
-@dataclass(frozen=True, slots=True)
-class Requested:
+class Requested(msgspec.Struct, frozen=True):
     """A request arrived for a version, or for the bare base (`name` None); its lease starts here."""
 
     request: RequestId
@@ -28,8 +29,7 @@ class Requested:
     is_forerunner: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Awaited:
+class Awaited(msgspec.Struct, frozen=True):
     """A request waits for a slot, with no lease: until `Requested` or `Released`, its version counts as needed."""
 
     request: RequestId
@@ -38,8 +38,7 @@ class Awaited:
     is_again: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Released:
+class Released(msgspec.Struct, frozen=True):
     """A request ended, or gave up waiting; its lease ends here. Unknown requests are ignored."""
 
     request: RequestId

@@ -45,6 +45,8 @@ def check(state: State) -> None:
     held = Counter(slot.account for slot in state.slots if slot.account is not None)
     kept = Counter(slot.account for slot in state.slots if slot.account is not None and slot.promised() is not None)
     assert (state.held, state.kept) == (held, kept), f"holdings {state.held}, of which {state.kept} are kept"
+    closing = [slot.index for slot in state.slots if slot.state is SlotState.CLOSING]
+    assert state.num_closing == len(closing), f"{state.num_closing} slots close, in truth {closing}"
     running = {lease.name for lease in state.leases.values() if lease.running and lease.slot is not None}
     assert len(running) <= len(state.slots), f"I4: {len(running)} versions run in {len(state.slots)} slots"
     state.warm.check()

@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+import msgspec
+
 from hotset.core.ids import EngineName, RequestId, TenantId
 from hotset.residency.events import Cause
 from hotset.residency.warm import WarmFiles
@@ -92,8 +94,7 @@ class Slot:
             del self.users[tenant]
 
 
-@dataclass(slots=True)
-class Lease:
+class Lease(msgspec.Struct):
     """A request's hold on a version."""
 
     #: None for the bare base, which needs no slot.
@@ -126,12 +127,15 @@ class State:
     held: dict[TenantId, int] = field(default_factory=dict[TenantId, int])
     #: Of these, those that it has to lose: what empties for nobody is lost already.
     kept: dict[TenantId, int] = field(default_factory=dict[TenantId, int])
+    #: Slots that close.
+    num_closing: int = 0
 
     def move(self, slot: Slot, state: SlotState, name: EngineName | None, successor: EngineName | None = None) -> None:
         """Bring a slot into a state: the one place where what it holds and what it is promised to changes."""
         if (before := slot.promised()) is not None:
             del self.promises[before]
             _count(self.kept, slot.account, -1)
+        self.num_closing += (state is SlotState.CLOSING) - (slot.state is SlotState.CLOSING)
         slot.state, slot.name, slot.successor = state, name, successor
         if (after := slot.promised()) is not None:
             assert after not in self.promises, f"{after} is promised slot {slot.index} and another"

@@ -119,8 +119,8 @@ class EngineLife:
             load_timeout_s=settings.load_timeout_s,
             clock=clock,
         )
+        #: Set whenever nothing waits or runs; cleared by who waits for that.
         self._idle = asyncio.Event()
-        self._idle.set()
         self._alarm = Alarm(clock, lambda: self._tell(TimePassed()))
 
     # --- what the agent asks ---------------------------------------------------------------------------
@@ -205,7 +205,9 @@ class EngineLife:
 
     async def drained(self) -> None:
         """Return once no request waits or runs."""
-        await self._idle.wait()
+        while self.num_leases():
+            self._idle.clear()
+            await self._idle.wait()
 
     async def run_effects(self) -> None:
         """Carry out effects on the engine, one at a time, in order, until cancelled."""
@@ -224,19 +226,18 @@ class EngineLife:
     # --- residency -------------------------------------------------------------------------------------
 
     def _tell(self, event: Told) -> None:
-        was_idle = not self.num_running()
-        effects = self._dispatcher.handle(event, self._clock.monotonic_s())
-        if was_idle and self.num_running():  # several at once where they waited for one load
+        dispatcher = self._dispatcher
+        was_idle = not dispatcher.queue.num_running
+        effects = dispatcher.handle(event, self._clock.monotonic_s())
+        if was_idle and dispatcher.queue.num_running:  # several at once where they waited for one load
             self._progress.made()
         if self._settings.check_invariants:
-            self._dispatcher.check()
-        if self._dispatcher.num_requests:
-            self._idle.clear()
-        else:
+            dispatcher.check()
+        if not dispatcher.num_requests:
             self._idle.set()
         for effect in effects:
             self._take(effect)
-        self._alarm.set(self._dispatcher.look_again_at_s)
+        self._alarm.set(dispatcher.look_again_at_s)
 
     def _take(self, effect: Effect) -> None:
         match effect:

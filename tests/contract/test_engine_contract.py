@@ -268,7 +268,7 @@ def test_a_watcher_is_told_every_event_though_nobody_reads(served: Served) -> No
     async def scenario(world: World, engine: Engine) -> None:
         told: list[EngineEvent] = []
         stream = engine.generate(ask(None))
-        stream.watch(told.append)
+        stream.watch(told.extend)
         while not told or not isinstance(told[-1], Finished):
             await asyncio.sleep(0.001)
         assert await stream.events() == told
@@ -283,7 +283,7 @@ def test_a_late_watcher_is_told_what_came_before_it(served: Served) -> None:
         stream = engine.generate(ask(None))
         while (await engine.inventory()).running:
             await asyncio.sleep(0.001)
-        stream.watch(told.append)
+        stream.watch(told.extend)
         assert isinstance(told[0], Started)
         assert await stream.events() == told
 

@@ -1,6 +1,6 @@
 """An engine that is as far with each request as its reader, so that a test says how long one runs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from hotset.core.messages import EngineEvent, Generate
@@ -13,16 +13,15 @@ class StreamAsRead:
 
     def __init__(self, stream: EventStream) -> None:
         self._stream = stream
-        self._watcher: Callable[[EngineEvent], None] | None = None
+        self._watcher: Callable[[Sequence[EngineEvent]], None] | None = None
 
-    def watch(self, watcher: Callable[[EngineEvent], None]) -> None:
+    def watch(self, watcher: Callable[[Sequence[EngineEvent]], None]) -> None:
         self._watcher = watcher
 
     async def events(self) -> list[EngineEvent]:
         events = await self._stream.events()
-        for event in events:
-            if self._watcher is not None:
-                self._watcher(event)
+        if self._watcher is not None:
+            self._watcher(events)
         return events
 
     async def abort(self) -> None:

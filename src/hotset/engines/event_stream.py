@@ -2,8 +2,7 @@
 
 import asyncio
 import contextlib
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from hotset.core.errors import EngineUnavailableError
@@ -31,29 +30,29 @@ class EventStream:
     def __init__(self, engine: StreamOwner, request_id: RequestId) -> None:
         self._engine = engine
         self._request_id = request_id
-        self._ready: deque[EngineEvent] = deque()
+        self._ready: list[EngineEvent] = []
         self._reader: asyncio.Future[None] | None = None
         self._ended = False
-        self._watcher: Callable[[EngineEvent], None] | None = None
+        self._watcher: Callable[[Sequence[EngineEvent]], None] | None = None
 
-    def push(self, event: EngineEvent) -> None:
-        """Add one event; the connection calls this, once a token, so it does little."""
-        self._ready.append(event)
-        if isinstance(event, _LAST):
+    def push(self, *events: EngineEvent) -> None:
+        """Add what came at once; the connection calls this, once a token, so it does little."""
+        self._ready += events
+        if isinstance(events[-1], _LAST):
             self._ended = True
             self._engine.forget(self._request_id)
         if self._watcher is not None:
-            self._watcher(event)
+            self._watcher(events)
             if self._ended:  # whoever watches holds the stream: neither is to wait for the garbage collector
                 self._watcher = None
         reader, self._reader = self._reader, None
         if reader is not None and not reader.done():
             reader.set_result(None)
 
-    def watch(self, watcher: Callable[[EngineEvent], None]) -> None:
-        """Tell a watcher each event as it comes, and at once those that came and were not read."""
-        for event in self._ready:
-            watcher(event)
+    def watch(self, watcher: Callable[[Sequence[EngineEvent]], None]) -> None:
+        """Tell a watcher the events as they come, and at once those that came and were not read."""
+        if self._ready:
+            watcher(self._ready)
         if not self._ended:
             self._watcher = watcher
 
@@ -64,8 +63,7 @@ class EventStream:
                 return []
             self._reader = asyncio.get_running_loop().create_future()
             await self._reader
-        ready = list(self._ready)
-        self._ready.clear()
+        ready, self._ready = self._ready, []
         return ready
 
     async def abort(self) -> None:

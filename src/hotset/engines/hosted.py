@@ -7,7 +7,8 @@ import asyncio
 import logging
 import socket
 import sys
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from typing import cast
 
 import msgspec
@@ -21,6 +22,7 @@ from hotset.core.errors import (
 from hotset.core.ids import EngineName, RequestId
 from hotset.core.messages import (
     AdapterLoad,
+    EngineEvent,
     EngineFacts,
     Failed,
     Generate,
@@ -187,16 +189,23 @@ class HostedEngine(asyncio.Protocol):
         for body in self._splitter.feed(data):
             match self._decoder.decode(body):
                 case Events(events, steps):
-                    for event in events:
-                        stream = self._streams.get(event.request_id)
-                        if stream is not None:  # an aborted request's last events have no reader
-                            stream.push(event)
+                    self._hand_out(events)
                     for step in steps:
                         self._step_watcher(step)
                 case Reply() as reply:
                     call = self._calls.pop(reply.call_id, None)
                     if call is not None and not call.done():
                         call.set_result(reply)
+
+    def _hand_out(self, events: Iterable[EngineEvent]) -> None:
+        """Give each stream its events, all that came for it at once."""
+        by_request: defaultdict[RequestId, list[EngineEvent]] = defaultdict(list)
+        for event in events:
+            by_request[event.request_id].append(event)
+        for request_id, of_request in by_request.items():
+            stream = self._streams.get(request_id)
+            if stream is not None:  # an aborted request's last events have no reader
+                stream.push(*of_request)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail whatever waits: the engine is gone."""

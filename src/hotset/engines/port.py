@@ -4,7 +4,7 @@
 `ServedEngine` (an engine that serves HTTP) implement it. Each passes `tests/contract/test_engine_contract.py`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from hotset.core.ids import EngineName, RequestId
@@ -30,10 +30,11 @@ class EngineStream(Protocol):
         """
         ...
 
-    def watch(self, watcher: Callable[[EngineEvent], None]) -> None:
-        """Tell a watcher each event as it comes, read or not, and at once those that came and were not read.
+    def watch(self, watcher: Callable[[Sequence[EngineEvent]], None]) -> None:
+        """Tell a watcher the events as they come, read or not, and at once those that came and were not read.
 
-        It is called once a token, so it must do little. There is one watcher; after an abort it is told nothing more.
+        It is called once a token, or for several that came at once, so it must do little. There is one watcher; after
+        an abort it is told nothing more.
         """
         ...
 

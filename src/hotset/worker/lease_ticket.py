@@ -1,11 +1,12 @@
 """A request's ticket: the lease at residency and the stream at the engine, ended together."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Protocol
 
 from hotset.core.errors import HotsetError
 from hotset.core.ids import RequestId
-from hotset.core.messages import Delta, EngineEvent, Failed, Finished, Started
+from hotset.core.messages import Delta, EngineEvent, Failed, Started
 from hotset.core.ports import Lane
 from hotset.engines.port import EngineStream
 
@@ -14,7 +15,7 @@ class LeaseAccount(Protocol):
     """Hears what becomes of a lease."""
 
     def served(self, request: RequestId, *, input_tokens: int | None = None, output_tokens: int = 0) -> None:
-        """The engine read a prompt of that length, or generated tokens since the last call."""
+        """The engine read a prompt of that length, or generated tokens since the last call, or both."""
         ...
 
     def first_token(self, request: RequestId) -> None:
@@ -77,21 +78,23 @@ class LeaseTicket:
             self._reader.cancel()
         await self.abort()
 
-    def _count(self, event: EngineEvent) -> None:
+    def _count(self, events: Sequence[EngineEvent]) -> None:
         """Charge the tenant for what the engine did, and end the lease with its last word."""
-        match event:
-            case Delta(num_tokens=num_tokens):
-                if not num_tokens:
-                    return
-                self._account.served(self._request, output_tokens=num_tokens)
-                if not self._has_begun:
-                    self._has_begun = True
-                    self._account.first_token(self._request)
-            case Started(prompt_tokens=prompt_tokens):
-                self._account.served(self._request, input_tokens=prompt_tokens)
-            case Finished() | Failed():
+        input_tokens, output_tokens = None, 0
+        for event in events:
+            if isinstance(event, Delta):
+                output_tokens += event.num_tokens
+            elif isinstance(event, Started):
+                input_tokens = event.prompt_tokens
+            else:
                 self.has_ended = True
-                self._account.release(self._request)
+        if input_tokens is not None or output_tokens:
+            self._account.served(self._request, input_tokens=input_tokens, output_tokens=output_tokens)
+        if output_tokens and not self._has_begun:
+            self._has_begun = True
+            self._account.first_token(self._request)
+        if self.has_ended:
+            self._account.release(self._request)
 
     async def abort(self) -> None:
         """End the request in the engine and release the lease; harmless after the end."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,7 +48,7 @@ class Stream:
     async def events(self) -> list[EngineEvent]:
         return self.batches.pop(0) if self.batches else []
 
-    def watch(self, watcher: Callable[[EngineEvent], None]) -> None:
+    def watch(self, watcher: Callable[[Sequence[EngineEvent]], None]) -> None:
         raise AssertionError("a proof reads its stream")
 
     async def abort(self) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -23,17 +23,17 @@ class SilentStream:
     def __init__(self) -> None:
         self.ready: asyncio.Queue[EngineEvent] = asyncio.Queue()
         self.num_aborts = 0
-        self._watcher: Callable[[EngineEvent], None] = lambda _: None
+        self._watcher: Callable[[Sequence[EngineEvent]], None] = lambda _: None
 
     async def events(self) -> list[EngineEvent]:
         return [await self.ready.get()]
 
-    def watch(self, watcher: Callable[[EngineEvent], None]) -> None:
+    def watch(self, watcher: Callable[[Sequence[EngineEvent]], None]) -> None:
         self._watcher = watcher
 
     def say(self, event: EngineEvent) -> None:
         self.ready.put_nowait(event)
-        self._watcher(event)
+        self._watcher([event])
 
     async def abort(self) -> None:
         self.num_aborts += 1

@@ -16,7 +16,6 @@ from hotset.control.holders import Holders
 from hotset.core.clock import SystemClock
 from hotset.core.errors import ControlUnreachableError, DigestMismatchError, HotsetError, PermissionDeniedError
 from hotset.core.ids import Digest, EngineName
-from hotset.core.ports import Withdrawal
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.links.address import TlsFiles, UnixAddress, connect_blocking, parse_address
 from hotset.links.control_link import ControlLink
@@ -55,9 +54,6 @@ class Member:
     def apply(self, snapshot: RoutingSnapshot) -> int:
         self.epochs.append(snapshot.epoch)
         return max(self.epochs)
-
-    def cut(self, withdrawal: Withdrawal) -> int:
-        return 0
 
 
 @dataclass

@@ -1,12 +1,14 @@
 """Clients that leave at any point, read slowly or are cut off: the work ends, the count is right, nothing is left."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import uvloop
 
 from hotset.core.ports import Withdrawal
+from hotset.core.snapshot import Cut
 from hotset.gateway.settings import GatewaySettings
 from tests.support.plane_world import PlaneWorld
 from tests.support.raw_http import ask, chat_request, close, connect, eventually, read_answer, read_head
@@ -176,6 +178,31 @@ def test_a_revoked_key_is_refused_at_once_while_its_open_stream_goes_on(tmp_path
             check_nothing_left(world.agent)
             assert (world.entries()[0].outcome, world.entries()[0].code) == ("failed", "revoked")
             await close(writer)
+
+    uvloop.run(story())
+
+
+def test_a_snapshot_ends_what_was_cut_since_the_one_before_and_spares_what_began_under_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with PlaneWorld(tmp_path).served() as world:
+            world.app.apply(three_tenants(epoch=3))
+            reader, writer = await connect(world.port)
+            writer.write(chat_request("stall", stream=True))
+            await reader.readuntil(b"answer of acme")
+            old, new = Cut(3, Withdrawal(tenant=ACME)), Cut(5, Withdrawal(tenant=ACME))
+            world.app.apply(replace(three_tenants(epoch=4), cuts=(old,)))
+            assert world.app.num_in_flight == 1
+            # Epoch 5 never came here; what was withdrawn in it was granted anew in 6.
+            world.app.apply(replace(three_tenants(epoch=6), cuts=(old, new)))
+            assert b'"code":"revoked"' in await reader.readuntil(b"\r\n0\r\n\r\n")
+            await eventually(lambda: world.app.num_in_flight == 0)
+            writer.write(chat_request("stall", stream=True))
+            await reader.readuntil(b"answer of acme")
+            for epoch in (6, 7):
+                world.app.apply(replace(three_tenants(epoch=epoch), cuts=(old, new)))
+            assert len(world.agent.open_tickets) == 1
+            await close(writer)
+            await eventually(lambda: world.app.num_in_flight == 0)
 
     uvloop.run(story())
 

@@ -89,21 +89,20 @@ class ScriptedProver:
 
 @dataclass
 class Holder:
-    """Keeps every snapshot it was given, and every withdrawal."""
+    """Keeps every snapshot it was given."""
 
     applied: list[RoutingSnapshot] = field(default_factory=list)
-    cuts: list[Withdrawal] = field(default_factory=list)
 
     def apply(self, snapshot: RoutingSnapshot) -> None:
         self.applied.append(snapshot)
 
-    def cut(self, withdrawal: Withdrawal) -> int:
-        self.cuts.append(withdrawal)
-        return 0
-
     @property
     def newest(self) -> RoutingSnapshot:
         return self.applied[-1]
+
+    @property
+    def cuts(self) -> list[Withdrawal]:
+        return [cut.withdrawal for cut in self.newest.cuts]
 
 
 class Installation:
@@ -230,7 +229,6 @@ async def installation(
         running.control.witness = OwnProcess(look_up)
         running.first_token = (await running.control.open()).first_token
         running.control.add_holder(running.holder)
-        running.control.add_cutter(running.holder)
         try:
             yield running
         finally:

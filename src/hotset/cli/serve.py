@@ -85,7 +85,6 @@ class Server:
         # Agents first: what a gateway routes to, its agent already knows.
         self.control.add_holder(self.pool)
         self.control.add_holder(self.tenant_app)
-        self.control.add_cutter(self.tenant_app)
         self.control.add_viewer(self.pool)
         self.control.witness = OwnProcess(self._look_up, activity=self.metrics.activity, recall=self.pool.recall)
         self.control.usage.books.append(self.metrics.usage)

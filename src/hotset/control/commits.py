@@ -12,12 +12,14 @@ from typing import TypeVar
 from hotset.control.actors import Actor
 from hotset.control.snapshots import build_snapshot, read_routing_rows
 from hotset.core.clock import Clock
-from hotset.core.ports import Cutter, Withdrawal
+from hotset.core.ports import Withdrawal
 from hotset.core.snapshot import RoutingSnapshot, SnapshotHolder
 from hotset.storage.catalogue import Catalogue
 from hotset.storage.database import Database
 
 T = TypeVar("T")
+#: For how long snapshots tell of a cut.
+_CUT_TOLD_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class Change:
     catalogue: Catalogue
     actor: Actor
     now_s: float
-    #: What running requests are ended for, once the change is committed and published.
+    #: What the new snapshot ends running requests for.
     withdrawals: list[Withdrawal] = field(default_factory=list[Withdrawal])
     #: Actions that were audited or noted; a command without one changed nothing.
     actions: list[str] = field(default_factory=list[str])
@@ -49,7 +51,6 @@ class Commits:
         self._database = database
         self._clock = clock
         self._holders: list[SnapshotHolder] = []
-        self._cutters: list[Cutter] = []
         self._turn = asyncio.Lock()
         self._snapshot = RoutingSnapshot()
 
@@ -67,10 +68,6 @@ class Commits:
         self._holders.append(holder)
         holder.apply(self._snapshot)
 
-    def add_cutter(self, cutter: Cutter) -> None:
-        """Ask this one, too, to end running requests when something is withdrawn with `cut`."""
-        self._cutters.append(cutter)
-
     async def publish(self) -> RoutingSnapshot:
         """Build the snapshot from what the database holds and give it to every holder (at start)."""
         async with self._turn:
@@ -78,7 +75,7 @@ class Commits:
         return self._snapshot
 
     async def run(self, actor: Actor, act: Callable[[Change], T]) -> T:
-        """Carry out `act` in one transaction, publish the new snapshot, then cut what it withdrew.
+        """Carry out `act` in one transaction, then publish the new snapshot.
 
         Args:
             actor: On whose behalf.
@@ -93,23 +90,21 @@ class Commits:
 
     async def _run(self, actor: Actor, act: Callable[[Change], T]) -> T:
         async with self._turn:
-            result, snapshot, withdrawals = await asyncio.to_thread(self._write, actor, act)
+            result, snapshot = await asyncio.to_thread(self._write, actor, act)
             if snapshot is not self._snapshot:
                 self._apply(snapshot)
-            for withdrawal in withdrawals:
-                for cutter in self._cutters:
-                    cutter.cut(withdrawal)
         return result
 
-    def _write(self, actor: Actor, act: Callable[[Change], T]) -> tuple[T, RoutingSnapshot, list[Withdrawal]]:
+    def _write(self, actor: Actor, act: Callable[[Change], T]) -> tuple[T, RoutingSnapshot]:
         with self._database.write() as catalogue:
             change = Change(catalogue, actor, self._clock.wall_s())
             result = act(change)
             if not change.actions:
-                return result, self._snapshot, []
-            catalogue.advance_epoch()
+                return result, self._snapshot
+            catalogue.cuts.forget(change.now_s - _CUT_TOLD_S)
+            catalogue.cuts.add(catalogue.advance_epoch(), change.withdrawals, change.now_s)
             rows = read_routing_rows(catalogue)
-        return result, build_snapshot(rows), change.withdrawals
+        return result, build_snapshot(rows)
 
     def _read(self, look: Callable[[Catalogue], T]) -> T:
         with self._database.read() as catalogue:

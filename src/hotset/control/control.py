@@ -36,7 +36,7 @@ from hotset.control.witnesses import OwnProcess, Witness
 from hotset.control.workers import Workers
 from hotset.core.clock import Clock
 from hotset.core.on_call import Unreached
-from hotset.core.ports import Cutter, ResidencyViewer
+from hotset.core.ports import ResidencyViewer
 from hotset.core.snapshot import SnapshotHolder
 from hotset.registry.approval import reviewer_key_id
 from hotset.registry.verify import VerifyPolicy
@@ -155,10 +155,6 @@ class Control:
         """Give a gateway or agent the current snapshot and every later one."""
         self.commits.add_holder(holder)
 
-    def add_cutter(self, cutter: Cutter) -> None:
-        """Ask an agent, too, to end running requests when something is withdrawn with `cut`."""
-        self.commits.add_cutter(cutter)
-
     def add_viewer(self, viewer: ResidencyViewer) -> None:
         """Ask an agent, too, who is in its slots when somebody wants to see it."""
         self.viewers.append(viewer)
@@ -167,6 +163,5 @@ class Control:
         """Look after gateways and workers in processes of their own."""
         self.holders.append(holders)
         self.add_holder(holders)
-        self.add_cutter(holders)
         self.add_viewer(holders)
         self.suspects.sources.append(holders)

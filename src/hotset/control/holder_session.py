@@ -89,4 +89,4 @@ class Session:
 
 def for_worker(snapshot: RoutingSnapshot) -> RoutingSnapshot:
     """Return what a worker may know: versions and quotas, no keys and no names that tenants use."""
-    return replace(snapshot, keys={}, aliases={})
+    return replace(snapshot, keys={}, aliases={}, cuts=())

@@ -21,11 +21,10 @@ from hotset.core.clock import Clock
 from hotset.core.errors import ConflictError
 from hotset.core.fleet import Suspicion, WorkerFacts
 from hotset.core.on_call import Unreached
-from hotset.core.ports import Withdrawal
 from hotset.core.residency_report import WorkerReport
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.core.usage import UsageBatch
-from hotset.links.holder_messages import Ask, BeatNow, Cut, Fence, Register, Told, UsageKept
+from hotset.links.holder_messages import Ask, BeatNow, Fence, Register, Told, UsageKept
 from hotset.links.link import Link
 from hotset.links.peers import Peer
 from hotset.routing.identity import Claimant, outranks
@@ -60,7 +59,7 @@ class HolderView:
 
 
 class Holders:
-    """All of them. Implements `SnapshotHolder`, `Cutter` and `ResidencyViewer` of `core` for control."""
+    """All of them. Implements `SnapshotHolder` and `ResidencyViewer` of `core` for control."""
 
     def __init__(
         self,
@@ -102,13 +101,6 @@ class Holders:
         self._snapshot = replace(snapshot, num_gateways=max(1, num_gateways))
         for session in sorted(self._sessions.values(), key=lambda session: session.peer.role == "gateway"):
             session.offer(self._snapshot, self._clock.monotonic_s())
-
-    def cut(self, withdrawal: Withdrawal) -> int:
-        """Have every gateway end the running requests that are covered; return how many were asked."""
-        gateways = [session for session in self._sessions.values() if session.peer.role == "gateway"]
-        for session in gateways:
-            asyncio.get_running_loop().create_task(_cut(session, withdrawal))
-        return len(gateways)
 
     def view_residency(self) -> Sequence[WorkerReport]:
         """Return what each worker last said of its slots."""
@@ -233,6 +225,7 @@ class Holders:
         def act(change: Change) -> None:
             if change.catalogue.epoch() < epoch:
                 change.catalogue.pass_epoch(epoch)
+                change.catalogue.cuts.repeat(epoch + 1)
                 change.audit("epoch.overtake", session.peer, epoch=epoch)
 
         await self._commits.run(_FLEET, act)
@@ -338,9 +331,3 @@ def known_holders(catalogue: Catalogue) -> list[Peer]:
     """Return every gateway and worker that did not end for good, linked or not."""
     gateways = [Peer("gateway", name) for name in catalogue.gateways.all()]
     return gateways + [Peer("worker", row.facts.worker) for row in catalogue.workers.all()]
-
-
-async def _cut(session: Session, withdrawal: Withdrawal) -> None:
-    """Send a cut after the snapshot that came before it."""
-    await session.settled()
-    session.link.send(Cut(withdrawal))

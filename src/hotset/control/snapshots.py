@@ -2,8 +2,8 @@
 
 In a snapshot are: keys that are not revoked, of tenants that may call (expiry travels along: the gateway's
 clock decides); aliases, quotas and terms of those tenants; versions that are active, standby or canary, approved, and
-of a digest that is neither banned nor quarantined; workers that are not held for lost; pools, homes and the freeze as
-they are.
+of a digest that is neither banned nor quarantined; workers that are not held for lost; pools, homes, the freeze and
+recent cuts as they are.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,11 +12,14 @@ from dataclasses import dataclass, field, replace
 from hotset.core.fleet import PoolEntry, WorkerEntry
 from hotset.core.ids import AdapterId, Alias, Digest, EngineName, PoolName, Route, TenantId, WorkerId, engine_name
 from hotset.core.quotas import DEFAULT_QUOTA
-from hotset.core.snapshot import AliasEntry, KeyEntry, RoutingSnapshot
+from hotset.core.snapshot import AliasEntry, Cut, KeyEntry, RoutingSnapshot
 from hotset.core.terms import DEFAULT_TERMS
 from hotset.registry.lifecycle import SERVING_STATES, VersionState
 from hotset.storage.catalogue import Catalogue
 from hotset.storage.rows import BaseRow, GrantRow, KeyRow, PoolRow, TenantRow, VersionRow, WorkerRow
+
+#: In one snapshot; a gateway that is linked gets the snapshot of each.
+_CUTS_MAX = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class RoutingRows:
     workers: tuple[WorkerRow, ...] = ()
     homes: Mapping[EngineName, tuple[WorkerId, ...]] = field(default_factory=dict[EngineName, tuple[WorkerId, ...]])
     is_frozen: bool = False
+    cuts: tuple[Cut, ...] = ()
 
 
 def read_routing_rows(catalogue: Catalogue) -> RoutingRows:
@@ -52,6 +56,7 @@ def read_routing_rows(catalogue: Catalogue) -> RoutingRows:
         workers=tuple(catalogue.workers.all()),
         homes=catalogue.homes.all(),
         is_frozen=catalogue.is_frozen(),
+        cuts=tuple(catalogue.cuts.newest(_CUTS_MAX)),
     )
 
 
@@ -84,6 +89,7 @@ def build_snapshot(rows: RoutingRows) -> RoutingSnapshot:
         tenant_pools=rows.tenant_pools,
         homes=rows.homes,
         is_frozen=rows.is_frozen,
+        cuts=rows.cuts,
         without_jobs=frozenset(row.tenant for row in rows.tenants if row.tenant in callers and not row.allows_jobs),
     )
 

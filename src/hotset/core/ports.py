@@ -126,17 +126,6 @@ class Withdrawal:
         )
 
 
-class Cutter(Protocol):
-    """Something that can end running requests: an agent."""
-
-    def cut(self, withdrawal: Withdrawal) -> int:
-        """End every running request that is covered, each with `RevokedError`; return how many.
-
-        Called after the snapshot without what was withdrawn was applied, on the event loop's thread.
-        """
-        ...
-
-
 class SuspicionSource(Protocol):
     """Something that knows which versions workers hold back because engines went wrong: an agent."""
 

@@ -10,6 +10,7 @@ from typing import Protocol
 from hotset.core.base import BaseVersion
 from hotset.core.fleet import DEFAULT_POOL, PoolEntry, WorkerEntry
 from hotset.core.ids import AdapterId, Alias, BaseName, Digest, EngineName, KeyId, PoolName, Route, TenantId, WorkerId
+from hotset.core.ports import Withdrawal
 from hotset.core.quotas import Quota
 from hotset.core.terms import DEFAULT_TERMS, Terms
 from hotset.core.versions import VersionRecord
@@ -47,6 +48,15 @@ class AliasEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """A withdrawal that ends what runs: every covered request that was bound under an older epoch."""
+
+    #: Of the first snapshot without what was withdrawn.
+    epoch: int
+    withdrawal: Withdrawal
+
+
+@dataclass(frozen=True, slots=True)
 class RoutingSnapshot:
     """Everything needed to authenticate, resolve and load without asking control."""
 
@@ -80,6 +90,8 @@ class RoutingSnapshot:
     homes: Mapping[EngineName, tuple[WorkerId, ...]] = field(default_factory=dict[EngineName, tuple[WorkerId, ...]])
     #: An operator's freeze: no loads, no evictions, no rollouts.
     is_frozen: bool = False
+    #: Of the last hour, so that a gateway which was away hears of them by whatever snapshot it gets next.
+    cuts: tuple[Cut, ...] = ()
     #: Of the tenants that may call, those whose requests are never accepted as jobs.
     without_jobs: frozenset[TenantId] = frozenset()
 

@@ -135,10 +135,12 @@ class TenantApp:
     def apply(self, snapshot: RoutingSnapshot) -> None:
         """Use this snapshot from now on, and stop waiting requests that it no longer allows (I11).
 
-        What runs goes on, on its own route. Older epochs are ignored; repeating one is harmless.
+        What runs goes on, on its own route, but for what was cut since the last one: that ends. Older epochs are
+        ignored; repeating one is harmless.
         """
         plane = self._plane
-        if snapshot.epoch < plane.snapshot.epoch:
+        before = plane.snapshot.epoch
+        if snapshot.epoch < before:
             return
         plane.snapshot = snapshot
         plane.applied.set()
@@ -153,6 +155,9 @@ class TenantApp:
         )
         if self._job_runner is not None:
             self._job_runner.apply(snapshot)
+        for cut in snapshot.cuts:
+            if cut.epoch > before:  # what runs now was bound before it
+                self.cut(cut.withdrawal)
 
     def outdated_by(self, is_outdated: Callable[[], bool]) -> None:
         """Ask this, at every request, whether the snapshot is too old to go by; then nothing is served."""

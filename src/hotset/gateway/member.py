@@ -5,7 +5,6 @@ import asyncio
 from hotset.core.clock import Clock
 from hotset.core.ids import RequestId
 from hotset.core.on_call import RequestEntry
-from hotset.core.ports import Withdrawal
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.gateway.app import TenantApp
 from hotset.gateway.workers import RemoteWorkers
@@ -133,10 +132,6 @@ class GatewayMember:
         self._use(snapshot)
         self._keeper.offer(self._app.snapshot)
         return self._app.snapshot.epoch
-
-    def cut(self, withdrawal: Withdrawal) -> int:
-        """End the running requests that this covers; return how many there were."""
-        return self._app.cut(withdrawal)
 
     def usage_kept(self, stream: str, number: int) -> None:
         """Control counts this stream up to this number."""

@@ -9,7 +9,6 @@ import msgspec
 from hotset.core.clock import Clock
 from hotset.core.errors import ControlUnreachableError, HotsetError, PermissionDeniedError
 from hotset.core.ids import Digest
-from hotset.core.ports import Withdrawal
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.links.address import Address, TlsFiles
 from hotset.links.dialling import keep_linked
@@ -20,7 +19,6 @@ from hotset.links.holder_messages import (
     AskRequest,
     AskUsage,
     Current,
-    Cut,
     Fence,
     FromControl,
     Granted,
@@ -61,10 +59,6 @@ class Holder(Protocol):
 
     def apply(self, snapshot: RoutingSnapshot) -> int:
         """Use this snapshot from now on, unless a newer one is in use; return the epoch of the one in use."""
-        ...
-
-    def cut(self, withdrawal: Withdrawal) -> int:
-        """End the running requests that this covers."""
         ...
 
     def usage_kept(self, stream: str, number: int) -> None:
@@ -167,8 +161,6 @@ class ControlLink:
                 self._joiner.add(message)
             case Current():
                 self.send(Applied(self._holder.apply(self._joiner.join(message))))
-            case Cut(withdrawal):
-                self._holder.cut(withdrawal)
             case UsageKept(stream, number):
                 self._holder.usage_kept(stream, number)
             case AskActivity() | AskRequest() | AskUsage():

@@ -2,7 +2,7 @@
 
 A holder begins with `Register`; control answers `Registered`, or `Rejected` and closes. From then on control sends
 every newer snapshot: the `Records` that the holder lacks, then `Current` without them; the holder answers `Applied`.
-Gateways hear `Cut`. A worker sends `FactsNow` once its engine serves and gets a `Fence`, and `BeatNow` every second.
+A worker sends `FactsNow` once its engine serves and gets a `Fence`, and `BeatNow` every second.
 
 Both send what tenants used in `UsageNow`, again on each new link until a `UsageKept` says that it counts. Control asks
 for what only holders know, when a person wants to see it: `AskActivity`, `AskRequest`, `AskUsage`; each is answered
@@ -18,7 +18,6 @@ import msgspec
 from hotset.core.fleet import Heartbeat, Suspicion, WorkerFacts
 from hotset.core.ids import Digest, EngineName, RequestId
 from hotset.core.on_call import Activity, RequestAtWorker, RequestEntry
-from hotset.core.ports import Withdrawal
 from hotset.core.residency_report import WorkerReport
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.core.usage import UsageBatch
@@ -122,12 +121,6 @@ class Current(msgspec.Struct, frozen=True, array_like=True, tag="current"):
     versions: tuple[EngineName, ...]
 
 
-class Cut(msgspec.Struct, frozen=True, array_like=True, tag="cut"):
-    """End the running requests that this covers; sent after the snapshot without what was withdrawn."""
-
-    withdrawal: Withdrawal
-
-
 class GrantWanted(msgspec.Struct, frozen=True, array_like=True, tag="grant_wanted"):
     """The worker lacks a blob."""
 
@@ -197,6 +190,4 @@ class AskUsage(msgspec.Struct, frozen=True, array_like=True, tag="ask_usage"):
 Ask = AskActivity | AskRequest | AskUsage
 Told = ActivityTold | RequestTold | UsageTold
 ToControl = Register | Applied | FactsNow | BeatNow | UsageNow | Told | Leaving | GrantWanted | Fetch
-FromControl = (
-    Registered | Rejected | Fence | Records | Current | Cut | UsageKept | Ask | Granted | NotGranted | Piece | Whole
-)
+FromControl = Registered | Rejected | Fence | Records | Current | UsageKept | Ask | Granted | NotGranted | Piece | Whole

@@ -16,7 +16,7 @@ from hotset.core.ports import Lane, Work
 from hotset.links.peers import Peer
 
 #: Of another number, a peer speaks another language.
-PROTOCOL = 2
+PROTOCOL = 3
 #: Batches of one stream that may be sent and not yet read.
 WINDOW = 32
 

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from hotset.storage.audit import Audit
 from hotset.storage.bases import Bases
+from hotset.storage.cuts import Cuts
 from hotset.storage.fleet import Gateways, Homes, Pools, Workers
 from hotset.storage.jobs import Jobs
 from hotset.storage.operators import Operators
@@ -40,6 +41,7 @@ class Catalogue:
         self.gateways = Gateways(connection)
         self.homes = Homes(connection)
         self.jobs = Jobs(connection)
+        self.cuts = Cuts(connection)
         self.audit = Audit(connection)
         self.usage = UsageRows(connection)
 

@@ -216,6 +216,15 @@ RELEASES = Table(
     Column("num_releases", Integer, nullable=False),
 )
 
+CUTS = Table(
+    "cuts",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("epoch", Integer, nullable=False),
+    Column("withdrawal_json", Text, nullable=False),
+    Column("at_s", Float, nullable=False),
+)
+
 USAGE = Table(
     "usage",
     METADATA,

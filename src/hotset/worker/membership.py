@@ -13,7 +13,6 @@ from hotset.core.clock import Clock
 from hotset.core.fleet import Heartbeat, WorkerFacts
 from hotset.core.ids import PoolName, WorkerId
 from hotset.core.messages import EngineFacts
-from hotset.core.ports import Withdrawal
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.links.control_link import ControlLink
 from hotset.links.holder_messages import (
@@ -188,10 +187,6 @@ class Membership:
         if snapshot.epoch == self._epoch:
             self._keeper.offer(snapshot)
         return self._epoch
-
-    def cut(self, withdrawal: Withdrawal) -> int:
-        """Gateways end what runs; the agent hears of it from them."""
-        return 0
 
     def usage_kept(self, stream: str, number: int) -> None:
         """Control counts this stream up to this number."""

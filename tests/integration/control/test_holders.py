@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import sqlite3
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,9 @@ from hotset.control.holders import Holders, known_holders
 from hotset.core.errors import ConflictError, NotFoundError
 from hotset.core.fleet import Heartbeat, Suspicion, WorkerFacts
 from hotset.core.ids import BaseName, Digest, EngineName, TenantId, WorkerId
+from hotset.core.ports import Withdrawal
 from hotset.core.residency_report import WorkerReport
+from hotset.core.snapshot import Cut
 from hotset.core.usage import Usage, UsageBatch
 from hotset.links.holder_messages import BeatNow, Current, Fence, Register, UsageKept
 from hotset.links.peers import Peer
@@ -181,6 +183,30 @@ def test_workers_get_no_keys_and_gateways_share_rates(tmp_path: Path) -> None:
             holders.ended(other)
             await gateway.settled()
             assert sent(gateway)[-1].snapshot.num_gateways == 1
+
+    run(story())
+
+
+def test_a_gateway_that_was_away_hears_of_cuts_also_from_a_control_that_starts_anew(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            await inst.ok("POST", "/tenants", {"tenant": "acme"})
+            await inst.ok("POST", "/tenants/acme/suspend", {"cut": True})
+            cut = Cut(inst.control.commits.snapshot.epoch, Withdrawal(tenant=TenantId("acme")))
+        async with installation(tmp_path) as inst:
+            holders = holders_of(inst)
+            worker, gateway = await comes(holders, W1, "w"), await comes(holders, G1, "g")
+            assert sent(gateway)[-1].snapshot.cuts == (cut,)
+            assert sent(worker)[-1].snapshot.cuts == ()
+            inst.clock.now_s += 3000.0
+            await inst.ok("POST", "/tenants/acme/resume", {})
+            assert inst.holder.newest.cuts == (cut,)
+            # To a gateway that applies more than this control ever published they are news all the same.
+            await holders.overtake(gateway, 40)
+            assert (inst.holder.newest.epoch, inst.holder.newest.cuts) == (41, (replace(cut, epoch=41),))
+            inst.clock.now_s += 1000.0
+            await inst.ok("POST", "/tenants/acme/suspend", {})
+            assert inst.holder.newest.cuts == ()
 
     run(story())
 

@@ -8,6 +8,7 @@ hop to the engine's own process.
 
 import asyncio
 import cProfile
+import gc
 import hashlib
 import io
 import pstats
@@ -213,6 +214,7 @@ async def _listen(app: TenantApp, settings: GatewaySettings, callers: list[Calle
     listener = config.bind_socket()
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     await server.listens.wait()
+    gc.freeze()  # as every process of ours that serves
     _say(msgspec.json.encode(Hello(port=listener.getsockname()[1], callers=tuple(callers))))
     await _obey()
     server.should_exit = True

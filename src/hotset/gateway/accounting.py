@@ -1,6 +1,6 @@
 """What one generation request came to: the numbers gathered on its way, and their one entry in log and metrics."""
 
-from dataclasses import dataclass
+import msgspec
 
 from hotset.admission.outcomes import Outcome
 from hotset.admission.rate_limits import UNBOUND, Meter
@@ -24,8 +24,7 @@ from hotset.routing.resolve import Resolved
 ASYNC_LANE = "async"
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class Account:
+class Account(msgspec.Struct, kw_only=True, eq=False):
     """The numbers of one request; moments in monotonic seconds, None where it did not come so far."""
 
     request_id: RequestId

@@ -4,7 +4,8 @@ An absent, malformed, unknown, expired or suspended credential gets one and the 
 """
 
 import hashlib
-from dataclasses import dataclass
+
+import msgspec
 
 from hotset.core.errors import UnauthenticatedError
 from hotset.core.snapshot import KeyEntry, RoutingSnapshot
@@ -15,8 +16,7 @@ _TOKEN_BYTES_MAX = 256
 Headers = list[tuple[bytes, bytes]]
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True):
     """An authenticated key, and the hash under which later snapshots are asked for it."""
 
     key: KeyEntry

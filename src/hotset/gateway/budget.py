@@ -11,7 +11,8 @@ Source: RFC 7240 sections 2 (the first instance of a preference counts), 3, 4.1 
 
 import math
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from hotset.core.errors import AdapterColdError, AdmissionError, InvalidRequestError, TooManyRequestsError
 from hotset.core.ports import Waiting
@@ -33,8 +34,7 @@ _DIGITS_MAX = 15
 _ON_THE_WAY_S = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(msgspec.Struct, frozen=True):
     """The budget of one request."""
 
     #: Milliseconds from the whole body to the first token; None sets none.

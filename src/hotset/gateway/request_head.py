@@ -1,6 +1,6 @@
 """The few headers that Hotset reads. All others of a client are not even looked at, so none can cross."""
 
-from dataclasses import dataclass, field
+import msgspec
 
 from hotset.core.errors import InvalidRequestError, UnauthenticatedError
 
@@ -9,8 +9,7 @@ _JSON = b"application/json"
 _SINGLE = {b"hotset-first-token-budget-ms": "first_token_budget", b"idempotency-key": "idempotency_key"}
 
 
-@dataclass(slots=True)
-class RequestHead:
+class RequestHead(msgspec.Struct):
     """What the headers say that matters here."""
 
     #: Empty where there is none.
@@ -22,7 +21,7 @@ class RequestHead:
     #: None where there is none; empty where there are several, of which none counts.
     first_token_budget: bytes | None = None
     #: Every ``Prefer`` header, in order.
-    prefer: list[bytes] = field(default_factory=list[bytes])
+    prefer: list[bytes] = msgspec.field(default_factory=list[bytes])
     #: None where there is none; empty where there are several, of which none counts.
     idempotency_key: bytes | None = None
 

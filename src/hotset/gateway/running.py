@@ -4,8 +4,9 @@ A new snapshot stops those that wait and may no longer start. It cuts nothing th
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Protocol
+
+import msgspec
 
 from hotset.core.errors import HotsetError, RevokedError
 from hotset.core.ids import RequestId
@@ -23,8 +24,7 @@ class Interruptible(Protocol):
         ...
 
 
-@dataclass(slots=True, eq=False)
-class RunningRequest:
+class RunningRequest(msgspec.Struct, eq=False):
     """What a withdrawal must know of one request."""
 
     request_id: RequestId
@@ -32,9 +32,9 @@ class RunningRequest:
     bound: Resolved
     watch: Interruptible
     #: Whether no piece of the answer has come yet.
-    is_waiting: bool = field(default=True)
+    is_waiting: bool = True
     #: Whether it waits for a slot or for a place in an engine.
-    is_queued: bool = field(default=False)
+    is_queued: bool = False
 
 
 class Running:

@@ -2,8 +2,9 @@
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from hotset.core.clock import Clock
 from hotset.core.ids import EngineName, RequestId, TenantId
@@ -17,8 +18,7 @@ _EVENTS_MAX = 256
 PrefetchStep = Literal["fetch", "load"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Arrival:
+class _Arrival(msgspec.Struct, frozen=True):
     name: EngineName | None
     lane: Lane
     at_s: float

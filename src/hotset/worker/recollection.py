@@ -4,8 +4,9 @@ It is the agent's, not its engine's: an engine that dies takes none of it away. 
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import TypeVar
+
+import msgspec
 
 from hotset.core.clock import Clock
 from hotset.core.ids import EngineName, RequestId, WorkerId
@@ -22,8 +23,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-@dataclass(slots=True)
-class _Seen:
+class _Seen(msgspec.Struct, eq=False):
     """One request. Moments in monotonic seconds."""
 
     at_s: float

@@ -7,8 +7,6 @@ end it with an error of the tree; the client's departure, the time limit and a w
 
 import asyncio
 import logging
-import math
-from functools import partial
 
 from hotset.admission.outcomes import Outcome
 from hotset.core.errors import (
@@ -21,18 +19,19 @@ from hotset.core.errors import (
     StaleRouteError,
     TooManyJobsError,
 )
-from hotset.core.ports import Ticket, Waiting
+from hotset.core.ports import Ticket
 from hotset.core.snapshot import RoutingSnapshot
 from hotset.gateway.accounting import Account, outcome_of, settle
 from hotset.gateway.authenticate import Caller, Headers, authenticate
-from hotset.gateway.budget import default_budget_ms, first_token_budget, refusal_of
+from hotset.gateway.budget import default_budget_ms, first_token_budget
 from hotset.gateway.endpoints import Endpoint
 from hotset.gateway.jobs.door import Door, door_of
+from hotset.gateway.last_word import tell
 from hotset.gateway.outlet import Outlet, Send
 from hotset.gateway.parse import Asked
+from hotset.gateway.patience import Patience
 from hotset.gateway.plane import Plane
-from hotset.gateway.problems import answer_of, event_of, problem_of, retry_after_ms_of
-from hotset.gateway.rate_headers import rate_headers
+from hotset.gateway.problems import retry_after_ms_of
 from hotset.gateway.relay import Relay
 from hotset.gateway.request_head import RequestHead, check_is_json, read_head
 from hotset.gateway.running import RunningRequest
@@ -53,6 +52,7 @@ class Exchange:
         "_endpoint",
         "_entered",
         "_outlet",
+        "_patience",
         "_plane",
         "_receive",
         "_running",
@@ -78,6 +78,7 @@ class Exchange:
             began_at_s=plane.clock.monotonic_s(),
             began_wall_s=plane.clock.wall_s(),
         )
+        self._patience = Patience(plane, self._account, self._watch)
 
     async def run(self, headers: Headers) -> None:
         """Serve the request; every error but the task's own cancellation ends here."""
@@ -145,7 +146,7 @@ class Exchange:
         self._ticket = ticket
         account.accepted_at_s = plane.clock.monotonic_s()
         account.lane, account.load_s, account.worker = ticket.lane, ticket.load_seconds, ticket.worker
-        self._watch_budget()
+        self._patience.await_first_token()
         await relay.run(ticket, self._outlet, lambda: self._begin_answer(snapshot))
 
     async def _read(self, head: RequestHead) -> bytes:
@@ -189,13 +190,11 @@ class Exchange:
 
     async def _submit(self, caller: Caller, asked: Asked, bound: Resolved, epoch: int) -> Ticket:
         plane, account, running = self._plane, self._account, self._running
-        assert account.body_at_s is not None
         assert running is not None
-        left_ms = account.budget.left_ms(account.body_at_s, plane.clock.monotonic_s())
+        left_ms = self._patience.left_ms()
         budget_ms = left_ms if self._door is None else self._door.budget_ms(left_ms)
         running.is_queued = True
-        until_s = math.inf if budget_ms is None else plane.clock.monotonic_s() + budget_ms / 1000
-        hear = partial(self._hear_waiting, until_s)
+        hear = self._patience.listener(budget_ms)
         try:
             return await submit(plane, account, caller, asked, bound, budget_ms=budget_ms, epoch=epoch, on_waiting=hear)
         except AdmissionError as error:
@@ -204,26 +203,6 @@ class Exchange:
             raise FirstTokenBudgetExceededError(retry_after_ms=error.retry_after_ms) from error
         finally:
             running.is_queued = False
-
-    def _hear_waiting(self, until_s: float, waiting: Waiting) -> None:
-        """Take the agent's first word on a request that waits, and decide at once what it means for the budget."""
-        account, now_s = self._account, self._plane.clock.monotonic_s()
-        assert account.body_at_s is not None
-        account.lane = waiting.lane
-        if waiting.expected_s is not None:
-            account.expected_s = now_s - account.body_at_s + waiting.expected_s
-        if (refusal := refusal_of(waiting, until_s - now_s)) is not None:
-            self._watch.interrupt(refusal)
-
-    def _watch_budget(self) -> None:
-        """The agent kept what it could foresee within the budget; what the engine then does is seen here."""
-        account = self._account
-        if account.budget.ms is not None:
-            assert account.body_at_s is not None
-            left_ms = account.budget.left_ms(account.body_at_s, self._plane.clock.monotonic_s())
-            assert left_ms is not None
-            error = FirstTokenBudgetExceededError(retry_after_ms=self._plane.settings.retry_after_ms)
-            self._watch.await_first_token(left_ms / 1000, error)
 
     def _begin_answer(self, resolved_in: RoutingSnapshot) -> None:
         """Look once more at the first piece: the right to it may have been withdrawn while it was waited for."""
@@ -248,22 +227,11 @@ class Exchange:
         try:
             if not isinstance(ending, ClientGoneError):
                 async with asyncio.timeout(self._plane.settings.last_event_timeout_s):
-                    await self._tell(ending)
+                    await tell(ending, self._plane, self._account, self._outlet)
         except (ClientGoneError, TimeoutError):
             _log.info("client did not take its error", extra=of_request(self._account.request_id))
         finally:
             await self._end_ticket()
-
-    async def _tell(self, error: Exception) -> None:
-        problem = problem_of(error, self._account.request_id)
-        if problem.status >= 500 and isinstance(error, HotsetError):
-            _log.warning("%s: %s", error.code, error.message, extra=of_request(self._account.request_id))
-        if self._outlet.has_begun:
-            await self._outlet.write(event_of(problem), more=False)
-        else:
-            status, headers, body = answer_of(error, problem, self._account.budget)
-            headers += rate_headers(self._account.meter, self._plane.clock.monotonic_s())
-            await self._outlet.answer(status, headers, body)
 
     async def _end_ticket(self) -> None:
         if self._ticket is not None:

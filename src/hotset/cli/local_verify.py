@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from hotset.control.adapter_views import verdict_answer
 from hotset.control.publishing import Verdict
-from hotset.control.views import verdict_answer
 from hotset.core.base import BaseVersion
 from hotset.core.errors import InvalidRequestError, VersionRefusedError
 from hotset.core.ids import BaseName

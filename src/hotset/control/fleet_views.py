@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from hotset.control.fleet_answers import FleetWorkerAnswer, PoolAnswer
+from hotset.control.views import base_names
 from hotset.core.fleet import DEFAULT_POOL, Heartbeat
 from hotset.core.ids import BaseName, Digest, PoolName, WorkerId
 from hotset.routing.pick import Sight
@@ -15,7 +16,7 @@ from hotset.storage.rows import PoolRow, WorkerRow
 def pool_answers(catalogue: Catalogue, gaps: Iterable[ReserveGap]) -> list[PoolAnswer]:
     """Show every pool: the default one of each base, then those that were added, by name."""
     workers, tenants, told = catalogue.workers.all(), catalogue.pools.tenants(), list(gaps)
-    names = _base_names(catalogue)
+    names = base_names(catalogue)
     defaults = [PoolRow(DEFAULT_POOL, digest, "shared", None, None, 0.0) for digest in names]
     return [
         PoolAnswer(
@@ -34,7 +35,7 @@ def pool_answers(catalogue: Catalogue, gaps: Iterable[ReserveGap]) -> list[PoolA
 
 def worker_answers(catalogue: Catalogue, sights: Mapping[WorkerId, Sight]) -> list[FleetWorkerAnswer]:
     """Show every worker, lost ones too, by id."""
-    names = _base_names(catalogue)
+    names = base_names(catalogue)
     homes = Counter(worker for workers in catalogue.homes.all().values() for worker in workers)
     return [
         _worker(row, names, homes[row.facts.worker], sights.get(row.facts.worker)) for row in catalogue.workers.all()
@@ -78,7 +79,3 @@ def _present(row: WorkerRow, sight: Sight | None) -> Heartbeat | None:
 
 def _within(workers: Iterable[WorkerRow], base: Digest, pool: PoolName) -> list[str]:
     return [row.facts.worker for row in workers if (row.facts.base, row.pool) == (base, pool)]
-
-
-def _base_names(catalogue: Catalogue) -> dict[Digest, BaseName]:
-    return {row.base.digest: row.base.name for row in catalogue.bases.all()}

@@ -4,7 +4,9 @@ import asyncio
 from pathlib import Path
 from typing import cast
 
-from hotset.control import answers, bodies, views
+from hotset.control import adapter_answers as answers
+from hotset.control import adapter_views as views
+from hotset.control import bodies
 from hotset.control.control import Control
 from hotset.control.endpoints import Call, Endpoint, Reply, body_chunks, in_pieces
 from hotset.control.publishing import Submission

@@ -5,7 +5,7 @@ import json
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -53,6 +53,16 @@ def warn_unreached(answer: Mapping[str, Any]) -> None:
     """Say on the error stream whose part is missing from an answer of control."""
     for each in answer.get("unreached", ()):
         warn(f"Not reached: {each['role']} {each['name']}: {each['reason']}.")
+
+
+def tell(answer: Any, sentence: str, *, as_json: bool) -> None:
+    """Print an answer for programs, or the sentence that says as much to people, and whose part it lacks."""
+    if as_json:
+        print_json(answer)
+        return
+    say(sentence)
+    if isinstance(answer, dict):
+        warn_unreached(cast("dict[str, Any]", answer))
 
 
 def print_pairs(pairs: Iterable[tuple[str, object]]) -> None:

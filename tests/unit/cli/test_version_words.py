@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from hotset.cli.commands.adapters import tell_version
 from hotset.cli.commands.installation import _details
+from hotset.cli.version_words import tell_version
 
 VERSION: dict[str, Any] = {
     "ref": "acme/a@1",

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 import typer
 
 from hotset.cli.local_verify import is_folder, verify_against_folder
-from hotset.cli.module_rows import module_rows
-from hotset.cli.output import moment, print_json, print_pairs, print_table, progress, say, size
+from hotset.cli.output import moment, print_json, print_table, progress, size
 from hotset.cli.session import Cut, Json, Yes, admin, confirm, settings_of
 from hotset.cli.version_steps import Goal, bring_to, version_path
+from hotset.cli.version_words import print_version, state_words, tell_verdict, tell_version
 from hotset.registry.verify import VerifyPolicy
 
 app = typer.Typer(no_args_is_help=True, help="Adapters: publish them, bring them into service, take them out.")
@@ -102,7 +102,14 @@ def list_all(
         print_json(adapters)
         return
     rows = [
-        (row["ref"], _state(row), row["base"], row["rank_max"], size(row["size_bytes"]), moment(row["created_at_s"]))
+        (
+            row["ref"],
+            state_words(row),
+            row["base"],
+            row["rank_max"],
+            size(row["size_bytes"]),
+            moment(row["created_at_s"]),
+        )
         for adapter in adapters
         for row in adapter["versions"]
     ]
@@ -120,7 +127,7 @@ def show_one(
     if json:
         print_json(found)
     elif "@" in ref:
-        _print_version(found)
+        print_version(found)
     else:
         rows = [
             (row["ref"], row["state"], row["reason"], row["rank_max"], size(row["size_bytes"]), row["digest"])
@@ -204,63 +211,7 @@ def overrides(ignore_shipped_tokenizer: bool, other_base: bool) -> list[str]:
     return [name for name, is_wanted in asked.items() if is_wanted]
 
 
-def tell_verdict(verdict: dict[str, Any], *, as_json: bool) -> None:
-    """Print what verification said."""
-    if as_json:
-        print_json(verdict)
-        return
-    code = f" ({verdict['code']})" if verdict["code"] else ""
-    say(f"{verdict['verdict']}{code}: {verdict['message']}" if verdict["message"] else f"{verdict['verdict']}{code}")
-    for warning in verdict["warnings"]:
-        say(f"warning ({warning['code']}): {warning['message']}")
-    if verdict["modules"]:
-        print_table(("module", "count", "rank", "alpha", "scaling"), module_rows(verdict["modules"]), empty="")
-
-
-def tell_version(version: dict[str, Any], *, as_json: bool) -> None:
-    """Print where a version stands."""
-    if as_json:
-        print_json(version)
-        return
-    say(f"{version['ref']} is {_state(version)}." + (f" {version['reason']}" if version["reason"] else ""))
-    for warning in version["warnings"]:
-        say(f"warning ({warning['code']}): {warning['message']}")
-
-
 def _step(context: typer.Context, ref: str, verb: str, body: dict[str, Any], as_json: bool) -> None:
     with admin(context) as client:
         version = client.post(f"{version_path(ref)}/{verb}", body)
     tell_version(version, as_json=as_json)
-
-
-def _state(version: dict[str, Any]) -> str:
-    """Return a version's state, and beside it what keeps it from being served all the same."""
-    return f"{version['state']} ({_bytes(version)})" if version["is_quarantined"] else str(version["state"])
-
-
-def _bytes(version: dict[str, Any]) -> str:
-    states = {"is_purged": "erased", "is_banned": "banned", "is_quarantined": "quarantined"}
-    return next((word for field, word in states.items() if version[field]), "stored")
-
-
-def _print_version(version: dict[str, Any]) -> None:
-    approval = version["approval"]
-    print_pairs(
-        [
-            ("version", version["ref"]),
-            ("state", _state(version)),
-            ("reason", version["reason"]),
-            ("base", version["base"]),
-            ("digest", version["digest"]),
-            ("engine name", version["engine_name"]),
-            ("rank", version["rank_max"]),
-            ("modules", version["num_modules"]),
-            ("size", size(version["size_bytes"])),
-            ("overrides", ", ".join(version["overrides"])),
-            ("publisher", version["publisher"]),
-            ("approved by", approval and f"{approval['reviewer']} with {approval['reviewer_key']}"),
-            ("bytes", _bytes(version)),
-        ]
-    )
-    rows = [(moment(row["at_s"]), row["state"], row["actor"], row["reason"]) for row in version["history"]]
-    print_table(("when", "state", "by", "reason"), rows, empty="")

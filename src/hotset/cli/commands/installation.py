@@ -9,7 +9,7 @@ import yaml
 
 from hotset.cli.config import shown
 from hotset.cli.doctor import examine
-from hotset.cli.output import moment, print_json, print_table, progress, say, size
+from hotset.cli.output import moment, print_json, print_table, progress, say, size, tell
 from hotset.cli.session import CLOCK, ConfigFile, Json, Yes, admin, confirm, settings_of
 
 store = typer.Typer(no_args_is_help=True, help="The trusted store: collect garbage, verify.")
@@ -32,10 +32,8 @@ def collect_garbage(context: typer.Context, yes: Yes = False, json: Json = False
     confirm("Erase every blob that no version names?", yes=yes)
     with admin(context) as client:
         freed = client.post("/store/gc", {})
-    if json:
-        print_json(freed)
-    else:
-        say(f"Freed {freed['num_blobs']} blobs ({size(freed['bytes'])}) and {freed['num_staging']} uploads.")
+    freed_words = f"Freed {freed['num_blobs']} blobs ({size(freed['bytes'])}) and {freed['num_staging']} uploads."
+    tell(freed, freed_words, as_json=json)
 
 
 @store.command("verify")

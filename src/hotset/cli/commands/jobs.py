@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from hotset.cli.output import moment, print_json, print_pairs, print_table, say, size
+from hotset.cli.output import moment, print_json, print_pairs, print_table, size, tell
 from hotset.cli.session import Json, Yes, admin, confirm
 
 jobs = typer.Typer(no_args_is_help=True, help="Requests that are answered later: list, show, cancel.")
@@ -67,7 +67,4 @@ def cancel_job(context: typer.Context, job: str, yes: Yes = False, json: Json = 
     confirm(f"End job {job}?", yes=yes)
     with admin(context) as client:
         row = client.post(f"/jobs/{job}/cancel", {})
-    if json:
-        print_json(row)
-    else:
-        say(f"Job {job} of {row['tenant']} is {row['state']}.")
+    tell(row, f"Job {job} of {row['tenant']} is {row['state']}.", as_json=json)

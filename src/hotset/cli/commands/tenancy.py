@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from hotset.cli.durations import parse_duration_s
-from hotset.cli.output import moment, print_json, print_table, say, size
+from hotset.cli.output import moment, print_json, print_table, say, size, tell
 from hotset.cli.session import Cut, Json, Yes, admin, confirm
 from hotset.cli.terms_options import (
     BudgetMs,
@@ -86,10 +86,7 @@ def allow_jobs(
     """Allow or forbid a tenant jobs; those that were accepted stay."""
     with admin(context) as client:
         answer = client.post(f"/tenants/{tenant}/jobs", {"allowed": allow})
-    if json:
-        print_json(answer)
-    else:
-        say(f"Requests of {tenant} are {'' if answer['allows_jobs'] else 'not '}accepted as jobs.")
+    tell(answer, f"Requests of {tenant} are {'' if answer['allows_jobs'] else 'not '}accepted as jobs.", as_json=json)
 
 
 @tenants.command("suspend")
@@ -118,10 +115,7 @@ def remove_tenant(context: typer.Context, tenant: str, cut: Cut = False, yes: Ye
 
 
 def _tell_tenant(answer: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print_json(answer)
-    else:
-        say(f"Tenant {answer['tenant']} is {answer['state']}.")
+    tell(answer, f"Tenant {answer['tenant']} is {answer['state']}.", as_json=as_json)
 
 
 @keys.command("issue")
@@ -188,10 +182,7 @@ def revoke_key(context: typer.Context, key: str, cut: Cut = False, yes: Yes = Fa
     confirm(f"Revoke key {key}?", yes=yes)
     with admin(context) as client:
         answer = client.post(f"/keys/{key}/revoke", {"cut": cut})
-    if json:
-        print_json(answer)
-    else:
-        say(f"Key {key} of {answer['tenant']} is revoked.")
+    tell(answer, f"Key {key} of {answer['tenant']} is revoked.", as_json=json)
 
 
 @grants.command("add")
@@ -209,10 +200,7 @@ def add_grant(
     body["first_token_budget_ms"] = budget_ms(first_token_budget_ms)
     with admin(context) as client:
         answer = client.post("/grants", body)
-    if json:
-        print_json(answer)
-    else:
-        say(f"{answer['tenant']} calls {answer['adapter'] or answer['base']} as {answer['alias']}.")
+    tell(answer, f"{answer['tenant']} calls {answer['adapter'] or answer['base']} as {answer['alias']}.", as_json=json)
 
 
 @grants.command("list")
@@ -243,7 +231,4 @@ def remove_grant(
     confirm(f"Take alias {alias} from {tenant}?", yes=yes)
     with admin(context) as client:
         answer = client.delete(f"/grants/{tenant}/{alias}", cut=str(cut).lower())
-    if json:
-        print_json(answer)
-    else:
-        say(f"{tenant} has no alias {alias} any more.")
+    tell(answer, f"{tenant} has no alias {alias} any more.", as_json=json)

@@ -9,6 +9,7 @@ from hotset.bench.report import Column, Report, Row, Section
 from hotset.bench.rounds import Outcomes, over_rounds, ratio_over_rounds
 from hotset.bench.stats import median, percentile, upper_bound
 from hotset.bench.workers import LoadSeen
+from hotset.core.errors import FirstTokenBudgetExceededError
 from hotset.core.ids import EngineName
 
 CONTROL, STORM, MISSES = "control", "storm", "misses"
@@ -64,7 +65,8 @@ class StormTaken:
         """Return by how much the time to come back was off the time it took, as a part of that time.
 
         A version that was in its slot already was ready when it got there; one that was not, as late after the
-        client's return as its first token came later than a warm one.
+        client's return as its first token came later than a warm one. One whose budget ran out took at least that
+        long, too; of one that failed for another reason nothing is known.
         """
         usual_s = median(self.warm_first_token_s) if self.warm_first_token_s else 0.0
         errors: list[float] = []
@@ -72,13 +74,16 @@ class StormTaken:
             assert visit.again is not None
             assert visit.first.retry_after_ms is not None
             told_s = visit.first.retry_after_ms / 1000
-            took_s = told_s
             if visit.hot_for_s is not None:
                 took_s = max(0.001, told_s - visit.hot_for_s)
             elif visit.again.first_token_s is not None:
                 took_s = told_s + max(0.0, visit.again.first_token_s - usual_s)
             elif visit.again.retry_after_ms is not None:
                 took_s = told_s + visit.again.retry_after_ms / 1000
+            elif visit.again.code == FirstTokenBudgetExceededError.code:
+                took_s = told_s + self.budget_ms / 1000
+            else:
+                continue
             errors.append(abs(told_s - took_s) / took_s)
         return errors
 

@@ -8,8 +8,8 @@ import typer
 from hotset.bench import engine, gateway, replay
 from hotset.bench.workloads import LocalityShape, ServegenShape
 from hotset.cli.commands import bench_scenarios, bench_simulated
-from hotset.cli.commands.bench_scenarios import print_report
 from hotset.cli.output import warn
+from hotset.cli.scenario_command import print_report
 from hotset.cli.session import CLOCK, Json
 
 app = typer.Typer(no_args_is_help=True, help="Measure Hotset beside others, in one interleaved run.")

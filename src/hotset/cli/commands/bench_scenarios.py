@@ -1,15 +1,11 @@
-"""The scenarios of ``hotset bench``: tenants that misbehave, beside a control, on one worker.
+"""The scenarios of ``hotset bench``: tenants that misbehave, beside a control, on one worker of the bench's own.
 
-Each is written as a function of an engine and of what is its own; `_scenario` gives all of them the same options for
-the engine and prints what they report.
+Each is written as a function of an engine and of what is its own; `scenario_command` gives all of them the same options
+for the engine, joins them with those for a fleet that runs (`bench_own_fleet`), and prints what they report.
 """
 
-import functools
-import inspect
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -17,8 +13,9 @@ from hotset.bench import cliff, fairness, rotation, storm
 from hotset.bench.crowd import Habits
 from hotset.bench.report import Report
 from hotset.bench.workers import EngineChoice
-from hotset.cli.output import console, warn
-from hotset.cli.session import Json
+from hotset.cli.commands import bench_own_fleet
+from hotset.cli.output import warn
+from hotset.cli.scenario_command import Way, scenario_command
 from hotset.engines.fake.profiles import ProfileName
 
 EngineKind = Literal["embedded", "fake"]
@@ -34,41 +31,14 @@ Seconds = Annotated[float, typer.Option(min=1, help="Counted seconds of each blo
 
 def register(app: typer.Typer) -> None:
     """Add the commands to ``hotset bench``."""
-    for name, run in (("rotation", _rotation), ("cliff", _cliff), ("storm", _storm), ("fairness", _fairness)):
-        app.command(name)(_scenario(run))
-
-
-def print_report(report: Report, *, as_json: bool) -> None:
-    """Print a report, as tables or as JSON."""
-    if as_json:
-        sys.stdout.write(report.to_json() + "\n")
-    else:
-        console().print(report.to_rich())
-
-
-def _scenario(run: Callable[..., Report]) -> Callable[..., None]:
-    """Return the command of a scenario: the engine's options first where they may stand, then its own, then --json."""
-
-    def command(*, json: bool, **options: Any) -> None:
-        names = inspect.signature(_choice).parameters
-        engine = _choice(**{name: options.pop(name) for name in names})
-        print_report(run(engine, **options), as_json=json)
-
-    asked = list(inspect.signature(_choice).parameters.values())
-    own = [each for name, each in inspect.signature(run).parameters.items() if name != "engine"]
-    as_json = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json)
-    functools.update_wrapper(command, run, assigned=("__doc__", "__name__"))
-    del command.__wrapped__  # pyright: ignore[reportFunctionMemberAccess] - else its parameters would be taken for ours
-    parameters = [
-        *(each for each in own if each.default is inspect.Parameter.empty),
-        *asked,
-        *(each for each in own if each.default is not inspect.Parameter.empty),
-        as_json,
-    ]
-    keyword_only = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
-    command.__signature__ = inspect.Signature(keyword_only)  # pyright: ignore[reportFunctionMemberAccess]
-    command.__annotations__ = {each.name: each.annotation for each in keyword_only}
-    return command
+    for run, on_fleet in (
+        (_rotation, bench_own_fleet.rotation),
+        (_cliff, bench_own_fleet.cliff),
+        (_storm, bench_own_fleet.storm),
+    ):
+        here, there = Way(run, _choice), Way(on_fleet, bench_own_fleet.fleet_of)
+        app.command(on_fleet.__name__)(scenario_command(here, there))
+    app.command("fairness")(scenario_command(Way(_fairness, _choice)))
 
 
 def _choice(
@@ -88,7 +58,10 @@ def _rotation(
     adapters: Annotated[int, typer.Option(min=4, help="Adapters that the rotating tenant turns over.")] = 40,
     in_flight: Annotated[int, typer.Option(min=1, help="Requests that it keeps in flight.")] = 8,
 ) -> Report:
-    """Measure what a tenant that rotates through many adapters does to tenants inside their reserves."""
+    """Measure what a tenant that rotates through many adapters does to tenants inside their reserves.
+
+    With --gateway on a fleet that runs, which it loads for real.
+    """
     settings = rotation.Settings(
         engine=engine,
         habits=Habits(in_flight=in_flight),
@@ -108,7 +81,10 @@ def _cliff(
     in_flight: Annotated[int, typer.Option(min=1, help="Requests that the crowd keeps in flight.")] = 16,
     plot: Annotated[Path | None, typer.Option(help="Where to write the picture, an SVG file.")] = None,
 ) -> Report:
-    """Measure first tokens of tenants inside their reserves as more adapters are active than there are slots."""
+    """Measure first tokens of tenants inside their reserves as more adapters are active than there are slots.
+
+    With --gateway on a fleet that runs, which it loads for real.
+    """
     settings = cliff.Settings(
         engine=engine, habits=Habits(in_flight=in_flight), rounds=rounds, seconds=seconds, num_slots=slots
     )
@@ -127,7 +103,10 @@ def _storm(
     budget_ms: Annotated[int, typer.Option(min=1, help="First-token budget of who asks for one.")] = 2000,
     clients_each: Annotated[int, typer.Option(min=1, help="Clients of each adapter where nobody has a budget.")] = 5,
 ) -> Report:
-    """Measure what becomes of many cold adapters asked for at once, with a first-token budget and without."""
+    """Measure what becomes of many cold adapters asked for at once, with a first-token budget and without.
+
+    With --gateway on a fleet that runs, which it loads for real.
+    """
     settings = storm.Settings(
         engine=engine,
         rounds=rounds,

@@ -7,8 +7,8 @@ import typer
 
 from hotset.bench import simulate, simulated
 from hotset.bench.procfs import num_cores
-from hotset.cli.commands.bench_scenarios import print_report
 from hotset.cli.output import warn
+from hotset.cli.scenario_command import print_report
 from hotset.cli.session import CLOCK, Json
 from hotset.planner.fairness_scenario import FairnessShape
 from hotset.planner.rotation_scenario import RotationShape

@@ -4,18 +4,22 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from hotset.core.clock import SystemClock
 from hotset.core.errors import ConfigError, EngineUnavailableError
+from hotset.core.fleet import Heartbeat
 from hotset.core.messages import Failed, Finished
-from hotset.links.address import TlsFiles, parse_address
+from hotset.links.address import TlsFiles, listen, parse_address
+from hotset.links.link import Link
 from hotset.links.peers import Peer
-from hotset.links.remote_agent import RemoteAgent, RemoteTicket
-from hotset.links.worker_messages import WINDOW
+from hotset.links.remote_agent import RemoteAgent
+from hotset.links.remote_ticket import RemoteTicket
+from hotset.links.worker_messages import WINDOW, Batch, Beat, Greeting, Submit, ToWorker, Welcome
 from tests.support.agent_world import AgentWorld, finish, text_of
 from tests.support.certificates import Authority
-from tests.support.remote_world import GATEWAY, RemoteWorld
+from tests.support.remote_world import GATEWAY, WORKER, RemoteWorld
 
 LONG = 300_000
 CLOCK = SystemClock()
@@ -167,6 +171,40 @@ def test_over_tls_a_certificate_says_who_somebody_is(tmp_path: Path) -> None:
         await asyncio.gather(*lives, return_exceptions=True)
 
     run(tmp_path, scenario, address="tls://127.0.0.1:0", tls=ours)
+
+
+def test_a_worker_that_answers_before_it_accepts_loses_its_link_and_nobody_waits(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    links: list[Link[ToWorker]] = []
+
+    def hear(message: ToWorker) -> None:
+        if isinstance(message, Greeting):
+            links[-1].send(Welcome(Peer("worker", "w1"), world.world.base.digest, 1))
+            links[-1].send(Beat(Heartbeat(worker=WORKER, fence=1, number=1, is_ready=True)))
+        elif isinstance(message, Submit):
+            links[-1].send(Batch(message.stream, [Finished(message.work.request_id, 1, 1)]))
+
+    world = RemoteWorld(AgentWorld(tmp_path))
+    where = parse_address(f"unix:{tmp_path}/run/liar.sock", "x")
+    decoder: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)
+
+    async def scenario() -> None:
+        server = await listen(
+            where, None, lambda: Link(decoder, on_open=links.append, on_message=hear, on_end=lambda _: None), "x"
+        )
+        agent = world.gateway_end(str(where))
+        life = asyncio.create_task(agent.run())
+        async with asyncio.timeout(30):
+            await agent.wait_ready()
+            with pytest.raises(EngineUnavailableError, match="was lost"):
+                await agent.submit(world.world.work("a"))
+        life.cancel()
+        await asyncio.gather(life, return_exceptions=True)
+        server.close()
+
+    asyncio.run(scenario())
+    assert "was not accepted" in " ".join(str(record.__dict__.get("reason")) for record in caplog.records)
 
 
 @pytest.mark.parametrize("text", ["tcp://127.0.0.1:9000", "tcp://0.0.0.0:9000", "unix:relative", "tls://host", "x"])

@@ -6,140 +6,31 @@ runs gets a last event that says the engine failed. The agent at the other end a
 
 import asyncio
 import logging
-from collections import deque
 from typing import Any
 
 import msgspec
 
 from hotset.core.clock import Clock
-from hotset.core.errors import EngineFailedError, EngineUnavailableError, HotsetError, RequestTooLargeError
+from hotset.core.errors import EngineUnavailableError, HotsetError, RequestTooLargeError
 from hotset.core.fleet import Heartbeat, WorkerEntry
-from hotset.core.ids import RequestId
-from hotset.core.messages import EngineEvent, Failed, Finished
-from hotset.core.ports import Lane, OnWaiting, Waiting, Work
+from hotset.core.ports import OnWaiting, Work
 from hotset.links.address import TlsFiles, parse_address
 from hotset.links.dialling import keep_linked
 from hotset.links.link import Link
 from hotset.links.peers import Peer, check_peer
-from hotset.links.refusals import error_of
+from hotset.links.remote_ticket import RemoteTicket
 from hotset.links.worker_messages import (
     PROTOCOL,
-    WINDOW,
     Abort,
-    Aborted,
-    Accepted,
-    Batch,
     Beat,
     FromWorker,
     Greeting,
-    Refused,
     Submit,
-    Taken,
     Unwelcome,
-    Waits,
     Welcome,
 )
 
 _log = logging.getLogger(__name__)
-_LAST = (Finished, Failed)
-
-
-class RemoteTicket:
-    """One request at the agent: implements `core.ports.Ticket`. Filled by the link, read by one reader."""
-
-    def __init__(
-        self, agent: "RemoteAgent", stream: int, request: RequestId, on_waiting: OnWaiting | None = None
-    ) -> None:
-        self._agent = agent
-        self._on_waiting = on_waiting
-        self._stream = stream
-        self._request = request
-        self._ready: deque[list[EngineEvent]] = deque()
-        self._reader: asyncio.Future[None] | None = None
-        self._has_ended = False
-        self._num_taken = 0
-        self.lane: Lane = "hot"
-        self.load_seconds = 0.0
-        self.worker: str = agent.entry.facts.worker
-        #: Done once the agent accepted or refused.
-        self.answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        #: Done once an abort is confirmed.
-        self.aborted: asyncio.Future[None] | None = None
-
-    async def events(self) -> list[EngineEvent]:
-        """Return the events that are ready, waiting for the first; an empty list after the last one."""
-        if not self._ready:
-            if self._has_ended:
-                return []
-            self._reader = asyncio.get_running_loop().create_future()
-            await self._reader
-        batches, self._ready = self._ready, deque()
-        self._num_taken += len(batches)
-        if self._num_taken >= WINDOW // 2 and not self._has_ended:
-            self._agent.send(Taken(self._stream, self._num_taken))
-            self._num_taken = 0
-        return [event for batch in batches for event in batch]
-
-    async def abort(self) -> None:
-        """End the request in the engine; returns once the agent confirmed it, or is gone. Harmless after the end."""
-        if self._has_ended:
-            return
-        self._end()
-        self.aborted = asyncio.get_running_loop().create_future()
-        self._agent.send_abort(self._stream)
-        await self.aborted
-
-    # --- what the link brings --------------------------------------------------------------------------
-
-    def hear(self, message: Waits | Accepted | Refused | Batch | Aborted) -> bool:
-        """Take what the agent says of the request; return whether it will say no more."""
-        match message:
-            case Batch(_, events):
-                return self.aborted is None and self._push(events)
-            case Waits(_, lane, expected_ms):
-                if self._on_waiting is not None and not self.answer.done():
-                    self._on_waiting(Waiting(lane, None if expected_ms is None else expected_ms / 1000))
-                return False
-            case Accepted(_, lane, load_seconds):
-                self.lane, self.load_seconds = lane, load_seconds
-                if not self.answer.done():
-                    self.answer.set_result(None)
-                return False
-            case Refused():
-                self._refuse(error_of(message))
-            case Aborted():
-                self.lose("aborted")
-        return True
-
-    def lose(self, reason: str) -> None:
-        """The agent is gone, or confirmed an abort: end as it stands."""
-        if self.aborted is not None:
-            if not self.aborted.done():
-                self.aborted.set_result(None)
-        elif not self.answer.done():
-            self._refuse(EngineUnavailableError(f"The worker was lost: {reason}."))
-        elif not self._has_ended:
-            self._push([Failed(self._request, EngineFailedError.code, f"the worker was lost: {reason}")])
-
-    def _push(self, batch: list[EngineEvent]) -> bool:
-        """Add events; return whether the last one is among them."""
-        if batch:
-            self._ready.append(batch)
-        if not batch or isinstance(batch[-1], _LAST):
-            self._end()
-        elif self._reader is not None and not self._reader.done():
-            self._reader.set_result(None)
-        return self._has_ended
-
-    def _refuse(self, error: HotsetError) -> None:
-        self._has_ended = True
-        if not self.answer.done():
-            self.answer.set_exception(error)
-
-    def _end(self) -> None:
-        self._has_ended = True
-        if self._reader is not None and not self._reader.done():
-            self._reader.set_result(None)
 
 
 class RemoteAgent:
@@ -178,7 +69,7 @@ class RemoteAgent:
             raise EngineUnavailableError("The worker is not linked.")
         stream = self._next_stream
         self._next_stream += 1
-        ticket = RemoteTicket(self, stream, work.request_id, on_waiting)
+        ticket = RemoteTicket(self, self._entry.facts.worker, stream, work.request_id, on_waiting)
         try:
             self._link.send(Submit(stream, work))
         except ValueError as error:

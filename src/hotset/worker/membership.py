@@ -7,7 +7,6 @@ folder keeps, from the last snapshot; one that control rejects serves nothing, a
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Protocol
 
 from hotset.core.clock import Clock
 from hotset.core.fleet import Heartbeat, WorkerFacts
@@ -36,23 +35,12 @@ from hotset.storage.kept_snapshot import KeptSnapshot, SnapshotKeeper
 from hotset.telemetry.metrics import Metrics
 from hotset.worker.agent import LocalAgent
 from hotset.worker.door import WorkerDoor
+from hotset.worker.fence_keeper import FenceKeeper, KeptFence
 
 _log = logging.getLogger(__name__)
 _BEAT_S = 1.0
 #: After its start a worker waits so long for control before it serves under the fence that it kept.
 _PATIENCE_S = 2.0
-
-
-class KeptFence(Protocol):
-    """Where the last fence is kept."""
-
-    def read(self) -> int:
-        """Return it; 0 where there is none."""
-        ...
-
-    def keep(self, fence: int) -> None:
-        """Keep it, durably."""
-        ...
 
 
 class Membership:
@@ -89,7 +77,7 @@ class Membership:
         self.agent: LocalAgent | None = None
         self.has_agent = asyncio.Event()
         self._instance = instance
-        self._fences = fences
+        self._fences = FenceKeeper(fences)
         self._kept = kept
         self._keeper = SnapshotKeeper(kept)
         self._usage = usage
@@ -99,7 +87,8 @@ class Membership:
         self._clock = clock
         #: Of the newest snapshot that came.
         self._epoch = 0
-        self._kept_fence = 0
+        #: Under which it served last; 0 where it never did.
+        self._last_fence = 0
         #: Under which it serves; 0 while it may not.
         self._fence = 0
         self._is_rejected = False
@@ -116,7 +105,7 @@ class Membership:
         """Take what was kept: the fence, and the snapshot, from which it can go on without control."""
         self._control = control
         await self._usage.begin(control.send, lambda: control.is_registered)
-        self._kept_fence = await asyncio.to_thread(self._fences.read)
+        self._last_fence = await self._fences.read()
         snapshot = await asyncio.to_thread(self._kept.read)
         if snapshot is not None:
             self._use(snapshot)
@@ -145,8 +134,9 @@ class Membership:
             self._door.tell_now()
 
     async def settle(self) -> None:
-        """Return once what is to be kept is kept."""
+        """Return once what is to be kept is kept, where the disk takes it."""
         await self._keeper.settle()
+        await self._fences.settle()
 
     async def say_goodbye(self) -> None:
         """Tell control what was used up to here; what it does not hear is kept."""
@@ -156,7 +146,7 @@ class Membership:
 
     def registering(self) -> Register:
         """Return how to register now."""
-        return Register(PROTOCOL, Peer("worker", self.worker), self._instance, self._fence or self._kept_fence)
+        return Register(PROTOCOL, Peer("worker", self.worker), self._instance, self._fence or self._last_fence)
 
     def registered(self) -> None:
         """Control takes us."""
@@ -174,9 +164,8 @@ class Membership:
 
     def fenced(self, fence: int) -> None:
         """Serve under this number from now on."""
-        if fence != self._kept_fence:
-            self._fences.keep(fence)
-        self._fence = self._kept_fence = fence
+        self._fences.offer(fence)
+        self._fence = self._last_fence = fence
         _log.info("serves as worker %s under fence %d", self.worker, fence)
         if self._door is not None:
             self._door.tell_now()
@@ -225,14 +214,14 @@ class Membership:
         """Without control, go on as the worker that this folder was the last to be."""
         assert self._control is not None
         if self._fence or not may_serve_alone(
-            kept_fence=self._kept_fence,
+            kept_fence=self._last_fence,
             is_rejected=self._is_rejected,
             silence_s=self._control.silence_s(),
             patience_s=_PATIENCE_S,
         ):
             return
-        _log.warning("control is away; serves as worker %s under fence %d", self.worker, self._kept_fence)
-        self._fence = self._kept_fence
+        _log.warning("control is away; serves as worker %s under fence %d", self.worker, self._last_fence)
+        self._fence = self._last_fence
 
     def _tell_facts(self) -> None:
         agent = self.agent

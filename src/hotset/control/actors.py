@@ -43,6 +43,14 @@ class Actor:
 #: The caller on the Unix socket, or a command that opened the state folder under its lock.
 LOCAL_ADMIN = Actor("local", frozenset(ROLES), is_local=True)
 
+#: On whose behalf control acts on what a worker's watchdog found.
+WATCHDOG = Actor("watchdog")
+#: Whom the audit log names for what gateways and workers do, and what control itself observed.
+FLEET = Actor("fleet")
+CONTROL = Actor("control")
+#: Names that no operator may have.
+SYSTEM_NAMES = frozenset(actor.name for actor in (LOCAL_ADMIN, WATCHDOG, FLEET, CONTROL))
+
 
 @dataclass(frozen=True, slots=True)
 class Separation:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hotset.control.actors import Actor
+from hotset.control.actors import CONTROL
 from hotset.control.commits import Change, Commits
 from hotset.control.fleet_counts import FleetCounts
 from hotset.control.pool_rules import check_suits
@@ -29,8 +29,6 @@ from hotset.routing.placements import HomesSettings, Move, Plan, published, resu
 from hotset.routing.reserves import ReserveGap
 
 _log = logging.getLogger(__name__)
-#: On whose behalf control writes down what it observed; such changes are published and not audited.
-_CONTROL = Actor("control")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +82,7 @@ class Fleet:
         """
         async with self._registering:
             try:
-                fence = await self._commits.run(_CONTROL, lambda change: self._take_in(change, facts, held_fence))
+                fence = await self._commits.run(CONTROL, lambda change: self._take_in(change, facts, held_fence))
             except ConflictError as error:
                 _log.error("a worker was refused", extra={"worker": facts.worker, "reason": error.message})
                 raise
@@ -139,7 +137,7 @@ class Fleet:
         self._tell_gaps(gaps)
         homes = published(plan)
         if homes != snapshot.homes:
-            await self._commits.run(_CONTROL, lambda change: _write_homes(change, homes))
+            await self._commits.run(CONTROL, lambda change: _write_homes(change, homes))
         self.counts.moved(moves)
         self.counts.published(self._commits.snapshot, now_s)
         return moves
@@ -211,7 +209,7 @@ class Fleet:
                 change.catalogue.workers.mark_lost(worker, is_lost=is_lost)
                 change.note(f"worker {worker} {'lost' if is_lost else 'back'}")
 
-        await self._commits.run(_CONTROL, act)
+        await self._commits.run(CONTROL, act)
         for worker, is_lost in changed.items():
             _log.log(
                 logging.ERROR if is_lost else logging.INFO,

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from hotset.control.actors import Actor
+from hotset.control.actors import FLEET
 from hotset.control.asking import Replies, ask_all
 from hotset.control.commits import Change, Commits
 from hotset.control.fleet import Fleet
@@ -33,8 +33,6 @@ from hotset.storage.database import DatabaseFailedError
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-#: Whom the audit log names where nobody gave a command.
-_FLEET = Actor("fleet")
 #: A worker speaks every second; one that was silent for so long shows nothing new.
 _SILENT_S = 5.0
 #: No copy of a database is so many changes old; who says more lies.
@@ -228,7 +226,7 @@ class Holders:
                 change.catalogue.cuts.repeat(epoch + 1)
                 change.audit("epoch.overtake", session.peer, epoch=epoch)
 
-        await self._commits.run(_FLEET, act)
+        await self._commits.run(FLEET, act)
 
     async def facts(self, session: Session, facts: WorkerFacts) -> None:
         """Record what a worker is, and tell it under which fence it serves.
@@ -290,7 +288,7 @@ class Holders:
             change.catalogue.gateways.register(session.peer.name, change.now_s)
             return True
 
-        writing = self._start(self._until_written(session, lambda: self._commits.run(_FLEET, act)))
+        writing = self._start(self._until_written(session, lambda: self._commits.run(FLEET, act)))
         await asyncio.wait({writing}, timeout=_WRITTEN_S)
 
     async def _until_written(self, session: Session, write: Callable[[], Awaitable[T]]) -> T | None:
@@ -298,7 +296,7 @@ class Holders:
 
     def _forget(self, gateway: Peer) -> None:
         """A gateway ended as it was told to, and has nothing left to say: nobody misses it."""
-        self._start(self._commits.run(_FLEET, lambda change: change.catalogue.gateways.remove(gateway.name)))
+        self._start(self._commits.run(FLEET, lambda change: change.catalogue.gateways.remove(gateway.name)))
 
     def _start(self, write: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         writing = asyncio.create_task(write)
@@ -321,7 +319,7 @@ class Holders:
         details = {"instance": instance}
         try:
             await self._commits.run(
-                _FLEET, lambda change: change.audit("identity.conflict", f"{peer.role}/{peer.name}", **details)
+                FLEET, lambda change: change.audit("identity.conflict", f"{peer.role}/{peer.name}", **details)
             )
         except DatabaseFailedError as error:  # who is who does not depend on it
             _log.error("an identity conflict is not in the audit log", extra={"reason": str(error)})

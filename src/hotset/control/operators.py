@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import cast
 
-from hotset.control.actors import LOCAL_ADMIN, ROLES, Actor, Role
+from hotset.control.actors import LOCAL_ADMIN, ROLES, SYSTEM_NAMES, Actor, Role
 from hotset.control.commits import Change, Commits
 from hotset.control.tokens import OPERATOR_PREFIX, Entropy, make_id, make_token, token_sha256
 from hotset.core.errors import InvalidRequestError, NotFoundError, UnauthenticatedError
@@ -33,11 +33,13 @@ class Operators:
 
         Raises:
             PermissionDeniedError: the actor is no admin.
-            InvalidRequestError: the name is empty, too long, or the name of the local admin.
+            InvalidRequestError: the name is empty, too long, or one that the audit log has for Hotset itself, in
+                whatever case.
         """
         actor.require("admin")
-        if not 1 <= len(name) <= _NAME_CHARS_MAX or not name.isprintable() or name == LOCAL_ADMIN.name:
-            raise InvalidRequestError("An operator's name is 1 to 64 printable characters, not 'local'.", param="name")
+        if not 1 <= len(name) <= _NAME_CHARS_MAX or not name.isprintable() or name.strip().lower() in SYSTEM_NAMES:
+            taken = ", ".join(f"'{each}'" for each in sorted(SYSTEM_NAMES))
+            raise InvalidRequestError(f"An operator's name is 1 to 64 printable characters, not {taken}.", param="name")
         return await self._issue(actor, name, roles)
 
     async def first(self) -> IssuedOperator | None:

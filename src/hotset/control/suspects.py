@@ -10,8 +10,9 @@ import logging
 from collections import Counter, deque
 from collections.abc import Sequence
 
+from hotset.control.actors import WATCHDOG
 from hotset.control.commits import Commits
-from hotset.control.withholding import WATCHDOG, Withholding
+from hotset.control.withholding import Withholding
 from hotset.core.clock import Clock
 from hotset.core.errors import OperatorError
 from hotset.core.fleet import FlawCode, Suspicion

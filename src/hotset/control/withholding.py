@@ -7,7 +7,7 @@ as others may have changed it meanwhile. A ban is for ever.
 
 from collections import Counter
 
-from hotset.control.actors import Actor, Separation
+from hotset.control.actors import WATCHDOG, Actor, Separation
 from hotset.control.commits import Change, Commits
 from hotset.control.versions import give_up, need_version
 from hotset.core.errors import ConflictError, InvalidRequestError
@@ -18,8 +18,6 @@ from hotset.registry.lifecycle import FINAL_STATES
 from hotset.storage.rows import VersionRow
 
 _REASON_CHARS_MAX = 500
-#: On whose behalf control acts on what a worker's watchdog found.
-WATCHDOG = Actor("watchdog")
 
 
 class Withholding:

@@ -128,7 +128,10 @@ def test_errors_have_one_shape(tmp_path: Path) -> None:
                 ("POST", "/tenants", {"tenant": "a", "role": "x"}, 400, "invalid_request"),
                 ("POST", "/tenants", [1], 400, "invalid_request"),
                 ("POST", "/operators", {"name": "x", "roles": ["root"]}, 400, "invalid_request"),
-                ("POST", "/operators", {"name": "local", "roles": ["admin"]}, 400, "invalid_request"),
+                *(
+                    ("POST", "/operators", {"name": name, "roles": ["admin"]}, 400, "invalid_request")
+                    for name in ("local", "fleet", "watchdog", "control", "Fleet ")
+                ),
                 ("POST", "/operators/op-0/revoke", {}, 404, "not_found"),
                 ("GET", "/audit?limit=-1", None, 400, "invalid_request"),
                 ("GET", "/bases/none", None, 404, "not_found"),

@@ -257,10 +257,8 @@ class Dispatcher:
                 case Refuse(request):
                     self._arrivals.let_go(request)
                     rest.append(effect)
-                case Cut(request):
-                    # One that waits for a place is the first that its version serves (I4): it is let run.
-                    if request not in self._arrivals:
-                        rest.append(effect)
+                case Cut(request) if request in self._arrivals:
+                    pass  # it waits for a place, as the first that its version serves (I4): it is cut in its time
                 case Load(_, name):
                     self.outlook.load_asked(name, now_s)
                     rest.append(effect)
@@ -268,6 +266,7 @@ class Dispatcher:
                     rest.append(effect)
         for request in self.queue.start():
             self.outlook.dispatched(request, now_s)
+            self.residency.begins(request, now_s)
             rest.append(Dispatch(request, self._arrivals.let_go(request)))
         return rest
 

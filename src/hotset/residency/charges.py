@@ -24,6 +24,11 @@ def num_used_up(state: State, tenant: TenantId) -> int:
     return state.held.get(tenant, 0) - len(lent_out(state, tenant))
 
 
+def is_owed(state: State, accounts: Accounts, tenant: TenantId) -> bool:
+    """Whether a tenant holds less than its reserve when it asks for another slot."""
+    return num_used_up(state, tenant) < accounts.share(tenant).reserve
+
+
 def move_charge(state: State, accounts: Accounts, slot: Slot) -> None:
     """Charge a slot to one that uses it where the one charged does so no more and has more than it is owed."""
     account = slot.account

@@ -8,7 +8,7 @@ import msgspec
 from hotset.core.errors import LoadFailedError, LoadRateExceededError, ModelNotFoundError, SlotsFullError
 from hotset.core.ids import TenantId
 from hotset.residency.accounts import Accounts
-from hotset.residency.charges import num_used_up
+from hotset.residency.charges import is_owed, num_used_up
 from hotset.residency.events import Refuse, Requested
 from hotset.residency.room import TURN_S, find_room
 from hotset.residency.slots import Slot, SlotState, State
@@ -65,5 +65,4 @@ def stall_wait_s(state: State, accounts: Accounts, stall: StallBudget, tenant: T
     if stall.lasts(len(state.slots), now_s):
         return 0.0
     under_way = sum(slot.state is SlotState.LOADING or slot.successor is not None for slot in state.slots)
-    is_owed = num_used_up(state, tenant) < accounts.share(tenant).reserve
-    return stall.seconds_to_next(now_s, num_under_way=under_way, is_owed=is_owed)
+    return stall.seconds_to_next(now_s, num_under_way=under_way, is_owed=is_owed(state, accounts, tenant))

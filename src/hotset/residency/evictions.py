@@ -2,7 +2,7 @@
 
 from hotset.core.ids import EngineName, TenantId
 from hotset.residency.accounts import Accounts
-from hotset.residency.charges import hand_over, move_charge, num_used_up
+from hotset.residency.charges import hand_over, is_owed, move_charge
 from hotset.residency.events import Cause, Effect
 from hotset.residency.ledger import Ledger
 from hotset.residency.slots import Slot, SlotState, State
@@ -22,6 +22,7 @@ class Evictions:
         """Give the slot to the version: at once where it is empty, else once what is in it has left."""
         had = slot.account
         slot.closing_since_s, slot.is_cut = now_s, False
+        slot.is_owed = had != tenant and is_owed(self._state, self._accounts, tenant)
         if slot.state is SlotState.HOT:
             effects = self._evict(slot, name, tenant)
         elif slot.state is SlotState.EMPTY:
@@ -58,8 +59,7 @@ class Evictions:
         if victim != tenant:
             kept, owed = self._state.kept[victim], self._accounts.share(victim).reserve
             assert kept > owed, f"I5: {victim} holds {kept} of {owed} owed"
-            is_owed = num_used_up(self._state, tenant) < self._accounts.share(tenant).reserve
-            cause = "reserve" if is_owed else "borrow"
+            cause = "reserve" if slot.is_owed else "borrow"
         self.ledger.evicted(tenant, victim, cause)
         slot.victim = victim
         return close(self._state, slot, cause, name)

@@ -42,7 +42,7 @@ class Reclaim:
         Args:
             slot: Requests run in it.
             now_s: Monotonic seconds.
-            is_taken_back: Whether it would close for its owner now, where it does not close yet.
+            is_taken_back: Whether it would close for its owner from now on, where it does not do so yet.
         """
         if self.policy != "cut" or not (is_taken_back or is_reclaimed(slot)):
             return None
@@ -54,8 +54,8 @@ class Reclaim:
 
 
 def is_reclaimed(slot: Slot) -> bool:
-    """Whether a slot closes for a tenant that is owed it."""
-    return slot.state is SlotState.CLOSING and slot.leaving == "reserve"
+    """Whether a slot closes for a tenant that is owed it, whyever what is in it leaves."""
+    return slot.state is SlotState.CLOSING and slot.successor is not None and slot.is_owed
 
 
 #: What runs runs to its end.

@@ -15,7 +15,7 @@ from hotset.core.errors import ModelNotFoundError
 from hotset.core.ids import EngineName, RequestId, TenantId
 from hotset.core.quotas import DEFAULT_QUOTA, Quota
 from hotset.residency.accounts import Accounts
-from hotset.residency.charges import move_charge, num_used_up
+from hotset.residency.charges import is_owed, move_charge
 from hotset.residency.decision import Decision, decide, stall_wait_s
 from hotset.residency.demand import Demand
 from hotset.residency.events import (
@@ -55,6 +55,7 @@ LOADS_PER_MINUTE = 240.0
 #: Milliseconds of every second that loads may take from what runs, where nothing is said of it.
 STALL_MS_PER_S = 500.0
 _NOTHING = EngineName("")
+_GIVEN_BACK = (SlotState.HOT, SlotState.CLOSING)
 
 
 class Residency:
@@ -186,8 +187,8 @@ class Residency:
 
     def cut_in_s(self, slot: Slot, tenant: TenantId, now_s: float) -> float | None:
         """Return when what runs in a slot is cut at the latest if a tenant gets it; None where it runs to its end."""
-        is_owed = num_used_up(self.state, tenant) < self.accounts.share(tenant).reserve
-        is_taken_back = slot.state is SlotState.HOT and slot.account != tenant and is_owed
+        is_anothers = slot.account != tenant and slot.state in _GIVEN_BACK and slot.successor is None
+        is_taken_back = is_anothers and is_owed(self.state, self.accounts, tenant)
         return self._reclaim.left_s(slot, now_s, is_taken_back=is_taken_back)
 
     # --- requests --------------------------------------------------------------------------------------
@@ -219,6 +220,12 @@ class Residency:
         if is_hot:
             effects.append(Dispatch(request))
         return effects
+
+    def begins(self, request: RequestId, now_s: float) -> None:
+        """A request got its place in the engine: where its slot was cut before, it is cut after as long again."""
+        slot = self.state.leases[request].slot
+        if slot is not None and self.state.slots[slot].is_cut:
+            self.state.slots[slot].closing_since_s, self.state.slots[slot].is_cut = now_s, False
 
     def _release(self, request: RequestId) -> list[Effect]:
         self.demand.waits_no_more(request)

@@ -49,8 +49,10 @@ class Slot:
     account: TenantId | None = None
     #: Who was charged for `name` before the slot was promised to `successor`; only while closing for one.
     victim: TenantId | None = None
-    #: Since when it closes, monotonic seconds; means something while closing for `successor`.
+    #: Since when it closes for `successor`, or what runs in it runs where that is later, monotonic seconds; and whether
+    #: the tenant of that is owed it by another. Both mean something while closing for one.
     closing_since_s: float = 0.0
+    is_owed: bool = False
     #: Whether `Cut` was given for what runs in it since then.
     is_cut: bool = False
     #: Leases that count on this slot, by tenant: running ones of `name` and waiting ones of `promised()`.

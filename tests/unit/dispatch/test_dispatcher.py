@@ -10,7 +10,6 @@ from hotset.core.quotas import Quota
 from hotset.dispatch.dispatcher import Arrived, Dispatcher
 from hotset.dispatch.slot_finder import PATIENCE_S
 from hotset.residency.events import (
-    Cut,
     Dispatch,
     Effect,
     EngineGone,
@@ -461,29 +460,3 @@ def test_an_impatient_request_is_looked_at_again_without_any_event() -> None:
     worker.now_s += PATIENCE_S
     assert worker.tell(TimePassed()) == []
     assert worker.dispatcher.residency.state.slots[0].successor == B
-
-
-def test_what_runs_in_a_lent_slot_is_cut_and_what_waits_for_its_place_there_is_served_first() -> None:
-    worker = Worker(num_slots=1, sequences_max=1, reclaim=Reclaim("cut", 5.0))
-    worker.tell(Quotas({ACME: Quota(reserve_slots=1)}))
-    worker.ask("base", None)
-    worker.ask("b1", B, GLOBEX)
-    worker.load(0, B)
-    assert worker.ask("a", A) == []
-    at_s = worker.now_s + 5.0
-    assert worker.dispatcher.look_again_at_s == at_s
-    worker.now_s = at_s
-    assert worker.tell(TimePassed()) == []  # b1 has no place yet
-    assert worker.release("base") == dispatch("b1")
-    assert worker.release("b1") == [Unload(0, B, "reserve")]
-
-
-def test_a_cut_is_asked_for_when_its_time_has_come() -> None:
-    worker = Worker(num_slots=1, sequences_max=9, reclaim=Reclaim("cut", 5.0))
-    worker.tell(Quotas({ACME: Quota(reserve_slots=1)}))
-    worker.ask("b1", B, GLOBEX)
-    worker.load(0, B)
-    worker.ask("a", A)
-    worker.now_s = worker.dispatcher.look_again_at_s or 0.0
-    assert worker.tell(TimePassed()) == [Cut(RequestId("b1"))]
-    assert worker.release("b1") == [Unload(0, B, "reserve")]

@@ -73,3 +73,30 @@ def test_what_closes_for_another_reason_is_not_cut() -> None:
     residency.handle(Permitted(frozenset({A, C})), 1.0)
     assert residency.cuts_at_s is None
     assert passed(residency, 100.0) == []
+
+
+def test_what_runs_of_a_withdrawn_version_is_cut_once_an_owner_waits_for_its_slot() -> None:
+    """I5: it closed before, for nobody; the owner waits from when it was promised the slot."""
+    residency = worker(Reclaim("cut", 5.0))
+    residency.handle(Permitted(frozenset({A, C})), 1.0)
+    assert residency.cut_in_s(residency.state.slots[0], ACME, 1.0) == 5.0
+    need(residency, 2.0)
+    assert residency.cuts_at_s == 7.0
+    assert residency.cut_in_s(residency.state.slots[0], ACME, 3.0) == 4.0
+    assert passed(residency, 7.0) == [Cut(G1), Cut(G2)]
+    residency.handle(Released(G1), 7.1)
+    assert residency.handle(Released(G2), 7.2) == [Unload(0, B, "withdrawn")]
+    assert not residency.ledger.tenants()  # nobody evicted it
+
+
+def test_what_runs_of_a_tenants_own_withdrawn_version_is_not_cut_for_its_next() -> None:
+    residency = Residency(num_slots=2, warm_bytes_max=100, reclaim=Reclaim("cut", 5.0))
+    residency.handle(Permitted(frozenset({A, B, C})), 0.0)
+    residency.handle(Quotas({ACME: Quota(reserve_slots=2)}), 0.0)
+    for number, (request, name, tenant) in enumerate(((G1, B, ACME), (G2, C, GLOBEX))):
+        residency.handle(Requested(request, name, tenant), 0.0)
+        residency.handle(Loaded(number, name, 1, 0.1), 0.0)
+    residency.handle(Permitted(frozenset({A, C})), 1.0)
+    need(residency, 2.0)
+    assert residency.state.slots[0].successor == A
+    assert residency.cuts_at_s is None

@@ -197,7 +197,7 @@ def test_a_request_of_a_newer_snapshot_waits_for_it(kind: str, tmp_path: Path) -
         ahead = found.work(Route(found.world.base.digest, found.world.route("a").adapter, 9), epoch=99)
         assert type(await refusal(found, ahead)) is EngineUnavailableError
 
-    run(kind, tmp_path, scenario, snapshot_wait_s=0.3)
+    run(kind, tmp_path, scenario, snapshot_wait_s=1.5)
 
 
 @pytest.mark.parametrize("kind", KINDS)

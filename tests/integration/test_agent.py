@@ -203,7 +203,7 @@ def test_an_agent_that_is_stopped_while_its_engine_starts_ends(tmp_path: Path, a
         life = asyncio.create_task(world.agent.run())
         await asyncio.sleep(after_s)
         await world.agent.stop()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await life
         assert not world.agent.is_ready()
         assert not any(engine.pid is not None and psutil.pid_exists(engine.pid) for engine in world.engines)

@@ -123,7 +123,7 @@ def test_a_slow_reader_that_leaves_is_noticed(tmp_path: Path) -> None:
 
 
 def test_silence_is_filled_with_comments_and_a_late_error_is_an_event(tmp_path: Path) -> None:
-    settings = GatewaySettings(keepalive_after_s=0.1, keepalive_every_s=0.1, request_timeout_s=1.0)
+    settings = GatewaySettings(keepalive_after_s=0.1, keepalive_every_s=0.1, request_timeout_s=2.0)
 
     async def story() -> None:
         async with PlaneWorld(tmp_path, settings=settings).served() as world:
@@ -220,7 +220,7 @@ def test_a_cut_takes_those_of_one_adapter_and_a_slow_reader_too(tmp_path: Path) 
                 readers.append((reader, writer))
             await asyncio.sleep(0.2)
             assert world.app.cut(Withdrawal(adapter=adapter_route("acme", "support").adapter)) == 1
-            await eventually(lambda: world.app.num_in_flight == 1, within_s=2.0)
+            await eventually(lambda: world.app.num_in_flight == 1)
             assert len(world.agent.open_tickets) == 1
             for _, writer in readers:
                 writer.transport.abort()
@@ -245,7 +245,7 @@ def test_a_waiting_request_is_stopped_when_its_right_is_withdrawn(
             other = asyncio.create_task(ask(world.port, chat_request("hold", tenant="globex", model="contracts")))
             await eventually(lambda: world.agent.num_held == 2)
             world.app.apply(three_tenants(epoch=2, **changes))
-            async with asyncio.timeout(1):
+            async with asyncio.timeout(20):
                 answer = await waiting
             assert (answer.status, answer.code) == (status, code)
             assert world.agent.num_held == 1

@@ -229,12 +229,12 @@ def test_a_load_stops_everything_that_runs(folders: dict[str, Path], tmp_path: P
         weights.write(b"\0" * (64 << 20))
 
     async def scenario(fake: Fake) -> None:
-        async with fake.streaming("base", max_tokens=40) as stream:
+        async with fake.streaming("base", max_tokens=2000) as stream:
             await stream.next()
             loading = asyncio.create_task(fake.load("a", heavy))
             gaps = []
             last_s = time.monotonic()
-            while await stream.next() is not None:
+            while not loading.done() and await stream.next() is not None:
                 gaps.append(time.monotonic() - last_s)
                 last_s = time.monotonic()
             await loading

@@ -80,16 +80,16 @@ def test_the_plane_has_a_budget_for_requests_that_name_none(tmp_path: Path) -> N
 def test_the_budget_runs_from_the_whole_body(tmp_path: Path) -> None:
     async def story() -> None:
         async with PlaneWorld(tmp_path).served() as world:
-            request = chat_request("hi", headers={OWN: "1000"})
+            request = chat_request("hi", headers={OWN: "3000"})
             _, writer = await connect(world.port)
             writer.write(request[:-5])
-            await asyncio.sleep(0.4)
+            await asyncio.sleep(1.2)
             assert not world.agent.works
             writer.write(request[-5:])
             await eventually(lambda: world.agent.works)
             left_ms = world.agent.works[0].budget_ms
             assert left_ms is not None
-            assert left_ms > 600, "the body's own time was counted"
+            assert left_ms > 1800, "the body's own time was counted"
             await close(writer)
 
     uvloop.run(story())
@@ -252,8 +252,8 @@ def test_the_budget_ends_with_the_first_token(tmp_path: Path) -> None:
         async with PlaneWorld(tmp_path).served() as world:
             for stream in (True, False):
                 _, writer = await connect(world.port)
-                writer.write(chat_request("stall", stream=stream, headers={OWN: "200"}))
-                await asyncio.sleep(0.4)
+                writer.write(chat_request("stall", stream=stream, headers={OWN: "700"}))
+                await asyncio.sleep(1.0)
                 assert len(world.agent.open_tickets) == 1
                 await close(writer)
                 await eventually(lambda: not world.agent.open_tickets)
@@ -281,7 +281,7 @@ def test_a_stock_client_fails_at_once_where_the_adapter_is_cold(tmp_path: Path, 
                     model="support", messages=messages("cold"), stream=stream, extra_headers={OWN: "300"}
                 )
             took_s = time.monotonic() - began_s
-            assert took_s < 1.0, "it slept through the time to come back"
+            assert took_s < 2.0, "it slept through the time to come back"
             assert len(world.agent.works) == 2, "it tried again"
             assert caught.value.code == "adapter_cold"
             assert caught.value.response.json()["retry_after_ms"] == COLD_RETRY_AFTER_MS

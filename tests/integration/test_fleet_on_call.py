@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +153,15 @@ def test_usage_counts_each_request_once_through_kills_and_without_control(fleet:
     assert requests_used(fleet)["tenant-0"] == before + 7
 
 
+def settled(count: Callable[[], int]) -> int:
+    """Return a count of what workers say of their slots every second, once it changes no more."""
+    found, before = count(), -1
+    while found != before:
+        time.sleep(2.5)
+        found, before = count(), found
+    return found
+
+
 def test_a_worker_counts_loads_and_slots_and_control_that_starts_anew_counts_none_twice(fleet: Fleet) -> None:
     def loads() -> int:
         return sum(row["loads"] for row in told(fleet, "/usage")["rows"])
@@ -161,8 +170,7 @@ def test_a_worker_counts_loads_and_slots_and_control_that_starts_anew_counts_non
     served(fleet, "g1", "tenant-1")
     fleet.until(loads, "loads")
     fleet.until(lambda: any(row["slot_seconds"] > 0 for row in told(fleet, "/usage")["rows"]), "time in slots")
-    time.sleep(1.1)  # workers look at their slots every second
-    before = loads()
+    before = settled(loads)
     fleet.processes["control"].kill()
     fleet.processes["control"].start()
     fleet.until(fleet.processes["control"].addresses, "control")

@@ -200,7 +200,7 @@ def test_an_abort_that_is_given_up_ends_the_request_all_the_same() -> None:
             aborting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await aborting
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(20):
                 while (await engine.inventory()).running:
                     await asyncio.sleep(0.01)
 

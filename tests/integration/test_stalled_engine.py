@@ -29,7 +29,7 @@ def test_an_engine_that_brings_nothing_is_ended_and_started_again(tmp_path: Path
         assert len(text_of(await finish(await world.submit("a"))).split()) == 5
 
     async def body() -> None:
-        world = AgentWorld(tmp_path, stall_timeout_s=0.5)
+        world = AgentWorld(tmp_path, stall_timeout_s=1.5)
         world.is_as_read, world.kind = False, "instant_stepwise"
         async with asyncio.timeout(90), world.running():
             await scenario(world)
@@ -39,12 +39,12 @@ def test_an_engine_that_brings_nothing_is_ended_and_started_again(tmp_path: Path
 
 def test_an_engine_that_works_or_rests_is_left_alone(tmp_path: Path) -> None:
     async def body() -> None:
-        world = AgentWorld(tmp_path, stall_timeout_s=0.5)
+        world = AgentWorld(tmp_path, stall_timeout_s=1.5)
         world.is_as_read, world.kind = False, "instant_stepwise"
         async with asyncio.timeout(90), world.running():
             ticket = await world.submit("a", max_tokens=40_000)
             assert len(text_of(await finish(ticket)).split()) == 40_000
-            await asyncio.sleep(1.2)
+            await asyncio.sleep(2.5)
             assert await world.answer("b")
             assert len(world.engines) == 1
 
@@ -58,16 +58,16 @@ class SlowToBegin(HostedEngine):
         report = await super().load(load)
         assert self.pid is not None
         os.kill(self.pid, signal.SIGSTOP)
-        asyncio.get_running_loop().call_later(0.5, os.kill, self.pid, signal.SIGCONT)
+        asyncio.get_running_loop().call_later(1.0, os.kill, self.pid, signal.SIGCONT)
         return report
 
 
 def test_an_engine_that_rested_has_its_time_when_several_requests_begin_at_once(tmp_path: Path) -> None:
     async def body() -> None:
-        world = AgentWorld(tmp_path, stall_timeout_s=1.0, watchdog_interval_s=0.0)
+        world = AgentWorld(tmp_path, stall_timeout_s=2.0, watchdog_interval_s=0.0)
         world.make_engine = SlowToBegin
         async with asyncio.timeout(60), world.running():
-            await asyncio.sleep(1.3)
+            await asyncio.sleep(2.5)
             answers = await asyncio.gather(*(world.answer("a") for _ in range(3)))
             assert all(answers)
             assert len(world.engines) == 1

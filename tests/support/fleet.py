@@ -29,7 +29,7 @@ from tests.support.adapters import BASE_NAME
 from tests.support.leashed import leashed
 from tests.support.server import BASE, TenantInPlace, add_tenant, write_config, write_world
 
-_START_S = 60.0
+_START_S = 120.0
 _STOP_S = 30.0
 #: For all of them, as making one takes longer than most answers; processes come and go, so no connection is kept.
 _HTTP = httpx.Client(

@@ -101,8 +101,8 @@ async def close(writer: asyncio.StreamWriter) -> None:
         return
 
 
-async def eventually(what: object, *, within_s: float = 1.0) -> None:
-    """Wait until a callable is true, and fail if that takes longer than a bound."""
+async def eventually(what: object, *, within_s: float = 20.0) -> None:
+    """Wait until a callable is true, and fail if it never is: the bound is for a machine that is busy otherwise."""
     async with asyncio.timeout(within_s):
         while not what():  # type: ignore[operator]
             await asyncio.sleep(0.005)

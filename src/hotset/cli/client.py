@@ -73,7 +73,7 @@ class AdminClient:
             response = self._http.request(method, PREFIX + path, json=body, params=query)
         if not response.is_success:
             raise error_of(response.content)
-        return response.json() if response.content else {}
+        return _answer_of(response.content) if response.content else {}
 
     def long(self, path: str, body: Mapping[str, Any] | None, on_progress: OnProgress) -> dict[str, Any]:
         """Do long work, hearing of its progress; return its result.
@@ -196,6 +196,16 @@ def error_of(content: bytes) -> HotsetError:
     error = kind(detail)
     error.param = param
     return error
+
+
+def _answer_of(content: bytes) -> dict[str, Any]:
+    try:
+        answer = json.loads(content)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        raise error_of(b"")  # some other server, which says yes to everything
+    return answer
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ file. ``HOTSET_SECTION_KEY`` sets one key, such as ``HOTSET_SERVER_TENANT_PORT``
 
 import difflib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -113,6 +113,8 @@ class _StrictLoader(yaml.SafeLoader):
         seen: set[object] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, Hashable):
+                continue  # refused below
             if key in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"{key!r} stands twice", key_node.start_mark)
             seen.add(key)
@@ -129,6 +131,9 @@ def _read_file(file: Path, values: _Values) -> None:
         where = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         values.mistakes.append(f"{file}{where}: is not valid YAML: {error.problem}")
         return
+    except yaml.YAMLError as error:  # of a character that may not stand in any YAML
+        values.mistakes.append(f"{file}: is not valid YAML: {error}")
+        return
     if content is None:
         return
     if not isinstance(content, dict):
@@ -140,8 +145,12 @@ def _read_file(file: Path, values: _Values) -> None:
 def _read_variables(environment: Mapping[str, str], values: _Values) -> None:
     for name, text in sorted(environment.items()):
         section, _, key = name.removeprefix(_PREFIX).lower().partition("_")
-        if section in SECTIONS and key:
+        if section not in SECTIONS or not key:
+            continue
+        try:
             _set(values, section, key, yaml.safe_load(text) if text else None, name)
+        except yaml.YAMLError:
+            values.mistakes.append(f"{name}: is not valid YAML: put the value into quotes")
 
 
 def _read_flags(flags: Flags, values: _Values) -> None:
@@ -152,7 +161,9 @@ def _read_flags(flags: Flags, values: _Values) -> None:
 
 
 def _set(values: _Values, section: str, key: str, value: object, giver: str) -> None:
-    entries = values.content.setdefault(section, {})
+    if values.content.get(section) is None:  # not named in the file, or named and left empty
+        values.content[section] = {}
+    entries = values.content[section]
     if not isinstance(entries, dict):
         return
     entries[key] = value

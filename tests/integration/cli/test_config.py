@@ -41,6 +41,19 @@ def test_file_then_environment_then_flags(tmp_path: Path) -> None:
     assert settings.home == tmp_path
 
 
+def test_a_section_that_the_file_leaves_empty_takes_variables_and_flags(tmp_path: Path) -> None:
+    file = written(tmp_path, "server:\nengine:\n")
+    settings = read_settings(file, environment={"HOTSET_ENGINE_NUM_SLOTS": "3"}, flags={"server.tenant_port": 5})
+    assert (settings.server.tenant_port, settings.engine.num_slots) == (5, 3)
+
+
+def test_a_variable_that_is_no_yaml_is_a_mistake_beside_others(tmp_path: Path) -> None:
+    text = mistakes_of(written(tmp_path, "enginee: {}"), HOTSET_SERVER_TENANT_HOST="*", HOTSET_SERVER_ADMIN_HOST="[::1")
+    assert "HOTSET_SERVER_TENANT_HOST: is not valid YAML: put the value into quotes" in text
+    assert "HOTSET_SERVER_ADMIN_HOST: is not valid YAML" in text
+    assert "enginee: unknown setting" in text
+
+
 def test_the_file_may_be_named_by_a_variable(tmp_path: Path) -> None:
     file = written(tmp_path, "engine: {num_slots: 3}\n")
     assert read_settings(environment={"HOTSET_CONFIG": str(file)}).engine.num_slots == 3
@@ -82,6 +95,8 @@ grants: [{tenant: acme}, {tenant: acme, adapter: acme/x, base: tiny}]
     [
         ("server: [", "line 1: is not valid YAML"),
         ("engine: {num_slots: 1, num_slots: 2}", "'num_slots' stands twice"),
+        ("? [server]\n: 1", "is not valid YAML: found unhashable key"),
+        ("server: \x07", "is not valid YAML: unacceptable character"),
         ("- just\n- a list\n", "expected a mapping"),
         ("server: 3", "server: "),
     ],

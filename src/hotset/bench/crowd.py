@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -22,7 +22,8 @@ _REFUSED_S = 0.05
 class BlockTaken:
     """What one block's clients saw."""
 
-    #: Of the victims' requests.
+    #: Of the victims' requests. One that had no token at the end of the block waited until then, one that was turned
+    #: away for the whole of it: who gets nothing is not left out.
     first_token_s: tuple[float, ...]
     #: Generated over all tenants.
     num_tokens: int
@@ -103,6 +104,7 @@ class Crowd(Generic[Model]):
         self._habits = habits
         self._greedy_tenant = greedy
         self._counts = False
+        self._counted_s = 0.0
         self._seen = _Seen()
 
     async def block(
@@ -123,7 +125,7 @@ class Crowd(Generic[Model]):
             warmup_s: Before anything counts.
             seconds: That count.
         """
-        turns = itertools.cycle(many)
+        turns, self._counted_s = itertools.cycle(many), seconds
         async with asyncio.TaskGroup() as group:
             clients = [group.create_task(self._steady(t, own, random.Random(f"{t} {seed}"))) for t, own in hot.items()]  # noqa: S311
             in_flight = range(self._habits.in_flight)
@@ -148,10 +150,23 @@ class Crowd(Generic[Model]):
                 group.create_task(self._victim_asks(tenant, chance.choice(models), chance))
 
     async def _victim_asks(self, tenant: TenantId, model: Model, chance: random.Random) -> None:
-        answer = await self._ask(tenant, model, chance)
+        asked_at_s, waits = self._clock.monotonic_s(), True
+
+        def waited() -> None:
+            nonlocal waits
+            if waits and self._counts:
+                self._seen.first_token_s.append(self._clock.monotonic_s() - asked_at_s)
+            waits = False
+
+        try:
+            answer = await self._ask(tenant, model, chance, waited)
+        except asyncio.CancelledError:
+            if waits:
+                self._seen.first_token_s.append(self._clock.monotonic_s() - asked_at_s)
+            raise
         self._seen.num_victims_refused += self._counts and bool(answer.code)
-        if self._counts and answer.first_token_s is not None:
-            self._seen.first_token_s.append(answer.first_token_s)
+        if waits and self._counts:
+            self._seen.first_token_s.append(self._counted_s)
 
     async def _greedy(self, turns: Iterator[Model], chance: random.Random) -> None:
         """Keep one request in flight, each on the next adapter."""
@@ -160,17 +175,20 @@ class Crowd(Generic[Model]):
             if answer.code:
                 await asyncio.sleep(_REFUSED_S)
 
-    async def _ask(self, tenant: TenantId, model: Model, chance: random.Random) -> Answer:
+    async def _ask(
+        self, tenant: TenantId, model: Model, chance: random.Random, begins: Callable[[], None] = lambda: None
+    ) -> Answer:
+        def came(num_tokens: int) -> None:
+            begins()
+            self._seen.num_tokens += num_tokens * self._counts
+
         answer = await self._asker.ask(
             tenant,
             model,
             chance,
             prompt_tokens=self._habits.prompt_tokens,
             new_tokens=self._habits.new_tokens,
-            on_tokens=self._count_tokens,
+            on_tokens=came,
         )
         self._seen.num_refused += self._counts and bool(answer.code)
         return answer
-
-    def _count_tokens(self, num_tokens: int) -> None:
-        self._seen.num_tokens += num_tokens * self._counts

@@ -1,7 +1,7 @@
 """What `hotset bench storm` prints: who was admitted, refused, served in budget; what was loaded; the warm tenants."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hotset.bench.asking import Answer
@@ -120,10 +120,10 @@ def _storm_section(storms: Mapping[int, StormTaken]) -> Section:
     )
     figures = {
         "admitted": {n: float(len(taken.admitted())) for n, taken in storms.items()},
-        "in_budget": {n: _share(taken, [v.first for v in taken.admitted()]) for n, taken in storms.items()},
+        "in_budget": _shares(storms, lambda taken: [visit.first for visit in taken.admitted()]),
         "refused": {n: float(len(taken.visits) - len(taken.admitted())) for n, taken in storms.items()},
         "refusal": {n: _slowest_refusal_ms(taken) for n, taken in storms.items()},
-        "returned": {n: _share(taken, [v.again for v in taken.returned() if v.again]) for n, taken in storms.items()},
+        "returned": _shares(storms, lambda taken: [visit.again for visit in taken.returned() if visit.again]),
         "error": {n: 100 * median(errors) for n, taken in storms.items() if (errors := taken.errors())},
     }
     row = Row(side=STORM, figures={key: over_rounds(values) for key, values in figures.items()})
@@ -168,9 +168,10 @@ def _warm_p95_ms(outcomes: Outcomes[StormTaken], kind: str) -> dict[int, float]:
     return {number: 1000 * taken.warm_p95_s for number, taken in outcomes.rounds(kind, "").items()}
 
 
-def _share(taken: StormTaken, answers: Sequence[Answer]) -> float:
-    """Return how many of some answers in a hundred were in budget; of none, all."""
-    return 100 * sum(map(taken.is_in_budget, answers)) / len(answers) if answers else 100.0
+def _shares(storms: Mapping[int, StormTaken], answers_of: Callable[[StormTaken], list[Answer]]) -> dict[int, float]:
+    """Return how many of some answers in a hundred were in budget, round by round, where there were any."""
+    found = {number: answers_of(taken) for number, taken in storms.items()}
+    return {n: 100 * sum(map(storms[n].is_in_budget, some)) / len(some) for n, some in found.items() if some}
 
 
 def _slowest_refusal_ms(taken: StormTaken) -> float:

@@ -50,7 +50,7 @@ class RotationShape:
 class RotationTaken:
     """What one block's clients saw, after its warm-up."""
 
-    #: Of the victims' requests, those refused left out.
+    #: Of the victims' requests; of one without a token by the end, until then, and of one refused, the whole block.
     first_token_s: tuple[float, ...]
     tokens_per_s: float
     num_refused: int
@@ -74,10 +74,16 @@ def simulate_rotation(
     victims = [each for each in counted if each.tenant != ROTATING]
     tokens = sum(shape.warmup_s <= at_s for each in block.worker.served for at_s in each.token_at_s)
     return RotationTaken(
-        tuple(each.first_token_s for each in victims if each.first_token_s is not None),
+        tuple(_waited_s(each, shape, end_s) for each in victims),
         tokens / shape.seconds,
         sum(bool(each.code) for each in counted),
     )
+
+
+def _waited_s(served: Served, shape: RotationShape, end_s: float) -> float:
+    if (first_token_s := served.first_token_s) is not None:
+        return first_token_s
+    return shape.seconds if served.code else end_s - served.asked_at_s
 
 
 class _Block:

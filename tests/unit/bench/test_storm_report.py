@@ -74,6 +74,7 @@ def test_without_a_storm_nothing_is_off_and_nobody_is_refused() -> None:
     for kind in (CONTROL, STORM, MISSES):
         outcomes.add(Block(0, "", kind), taken())
     report = build_report({}, outcomes)
-    assert report.sections[0].rows[0].figures["error"] is None
+    for key in ("error", "in_budget", "returned"):
+        assert report.sections[0].rows[0].figures[key] is None, "of nobody there is no share"
     assert report.notes[-1] == "one round gives no bound"
     assert StormTaken((), (), (), 1000).warm_p95_s == 3600.0

@@ -169,6 +169,8 @@ class Fleet:
             demand(gateway.epoch == self.control.epoch, "I9", f"{gateway.address} is at epoch {gateway.epoch}")
         for agent in self.agents.values():
             assert agent.life is not None, f"{agent.address} has no engine at rest"
+            leases = list(agent.life.residency.state.leases)
+            demand(not leases, "I8", f"{agent.address} keeps leases of {leases}, which ended")
             demand(agent.fence, "fence", f"{agent.address} may not serve at rest")
             known, held = in_engine(agent.life.residency), frozenset(agent.life.engine.loaded)
             demand(

@@ -20,9 +20,11 @@ from hotset.residency.events import (
     EngineGone,
     Load,
     Loaded,
+    Permitted,
     Quotas,
     Refuse,
     Released,
+    TimePassed,
     Unload,
 )
 
@@ -73,6 +75,8 @@ class EngineRules:
         self._truth = truth
         #: First waiters of each slot's present version, until one of them was served or left.
         self._unserved: dict[int, set[RequestId]] = {}
+        #: What the policy was told last that may be served.
+        self._permitted: frozenset[EngineName] = frozenset()
 
     # --- the engine ------------------------------------------------------------------------------------
 
@@ -121,16 +125,21 @@ class EngineRules:
             asking: Whose request it was, where it was one's.
         """
         dispatcher.check()
+        if isinstance(event, Permitted):
+            self._permitted = event.names
         self._reserves_stand(event, dispatcher, held.slots, asking)
         self._byte_reserves_stand(effects, dispatcher, held)
         self._first_waiters_are_served(event, effects, dispatcher)
-        permitted = dispatcher.residency.state.permitted
         for effect in effects:
             if isinstance(effect, Dispatch):
                 name = dispatcher.residency.state.leases[effect.request].name
-                demand(name is None or name in permitted, "I11", f"{effect.request} starts on {name}, withdrawn here")
+                demand(
+                    name is None or name in self._permitted, "I11", f"{effect.request} starts on {name}, withdrawn here"
+                )
             elif isinstance(effect, Load):
-                demand(effect.name in permitted, "I7", f"{self._subject} is to load {effect.name}, withdrawn here")
+                demand(
+                    effect.name in self._permitted, "I7", f"{self._subject} is to load {effect.name}, withdrawn here"
+                )
 
     def none_waits_for_withdrawn(self, waiting: Iterable[EngineName | None], permitted: frozenset[EngineName]) -> None:
         """Check, after a snapshot was applied, what the requests that were let in and do not run wait for."""
@@ -143,7 +152,7 @@ class EngineRules:
         accounts, now = dispatcher.residency.accounts, self.before(dispatcher).slots
         demand(accounts.num_reserved <= self.num_slots, "I5", f"{accounts.num_reserved} slots are reserved")
         permitted = dispatcher.residency.state.permitted
-        if not isinstance(event, Arrived | Released | Quotas | Loaded):
+        if not isinstance(event, Arrived | Released | Quotas | Loaded | TimePassed):
             return
         if isinstance(event, Loaded) and event.name not in permitted:
             return

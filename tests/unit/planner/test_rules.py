@@ -1,5 +1,7 @@
 """Every rule that is asserted from outside fails where it is broken."""
 
+from collections import Counter
+
 import pytest
 
 from hotset.admission.fair_queue import FairQueue
@@ -13,9 +15,9 @@ from hotset.planner.client_rules import ClientRules
 from hotset.planner.exchanges import Asked
 from hotset.planner.installation import Installation, Tenant, key_of
 from hotset.planner.protocol import Stamp
-from hotset.planner.rules import BrokenRuleError, EngineRules
+from hotset.planner.rules import BrokenRuleError, EngineRules, Held
 from hotset.planner.truth import Truth
-from hotset.residency.events import Discard, Fetched, Load, Permitted, TimePassed
+from hotset.residency.events import Discard, Fetched, Load, Loaded, Permitted, Quotas, TimePassed
 from hotset.residency.residency import Residency
 from hotset.routing.resolve import resolve
 from hotset.sim.world import World
@@ -51,11 +53,26 @@ def test_i6_bytes_that_nobody_approved_or_that_are_others() -> None:
 
 def test_i7_a_load_of_what_was_withdrawn() -> None:
     dispatcher = Dispatcher(Residency(num_slots=1, warm_bytes_max=1), FairQueue(sequences_max=1), waiting_max=1)
-    dispatcher.handle(Permitted(frozenset({A})), 0.0)
-    held = engine_rules().before(dispatcher)
-    engine_rules().after(TimePassed(), [Load(0, A)], dispatcher, held, None)
+    rules = engine_rules()
+    held = rules.before(dispatcher)
+    rules.after(Permitted(frozenset({A})), dispatcher.handle(Permitted(frozenset({A})), 0.0), dispatcher, held, None)
+    rules.after(TimePassed(), [Load(0, A)], dispatcher, held, None)
+    dispatcher.handle(Permitted(frozenset({A, B})), 0.0)  # whatever the policy takes for permitted itself
     with pytest.raises(BrokenRuleError, match=r"I7: .* is to load hs-b, withdrawn here"):
-        engine_rules().after(TimePassed(), [Load(0, B)], dispatcher, held, None)
+        rules.after(TimePassed(), [Load(0, B)], dispatcher, held, None)
+
+
+@pytest.mark.parametrize("event", [TimePassed(), Loaded(0, A, 1, 0.1)])
+def test_i5_a_slot_that_is_gone_though_its_tenant_is_owed_it(event: TimePassed | Loaded) -> None:
+    dispatcher = Dispatcher(Residency(num_slots=1, warm_bytes_max=1), FairQueue(sequences_max=1), waiting_max=1)
+    rules = engine_rules()
+    for told in (Quotas({ACME: Quota(reserve_slots=1)}), Permitted(frozenset({A}))):
+        rules.after(told, dispatcher.handle(told, 0.0), dispatcher, rules.before(dispatcher), None)
+    nothing, held = rules.before(dispatcher), Held(Counter({ACME: 1}), {})
+    rules.after(event, [], dispatcher, nothing, None)
+    rules.after(event, [], dispatcher, held, ACME)  # by its own request
+    with pytest.raises(BrokenRuleError, match=r"I5: acme holds 0 of 1"):
+        rules.after(event, [], dispatcher, held, None)
 
 
 def test_files_that_came_ahead_and_found_no_room_are_nobodys_loss() -> None:

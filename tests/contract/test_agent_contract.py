@@ -213,7 +213,7 @@ def test_a_cold_request_is_told_when_to_come_back(kind: str, tmp_path: Path) -> 
             await holder.abort()
         await found.nothing_left()
 
-    run(kind, tmp_path, scenario, num_slots=2, load_timeout_s=0.2)
+    run(kind, tmp_path, scenario, num_slots=2, load_timeout_s=3.0)
 
 
 @pytest.mark.parametrize("kind", KINDS)

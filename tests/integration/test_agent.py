@@ -272,7 +272,7 @@ def test_an_engine_that_hangs_is_ended_and_nobody_waits_for_it(tmp_path: Path) -
         assert await world.answer("a")
         assert world.agent.num_leases() == 0
 
-    run(tmp_path, scenario, effect_timeout_s=0.5)
+    run(tmp_path, scenario, effect_timeout_s=3.0)
 
 
 def test_a_link_in_a_versions_place_is_replaced_and_never_followed(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def all_reserved(root: Path, **settings: object) -> AgentWorld:
 
 
 def test_one_that_wants_a_slot_counts_and_is_waited_for_at_the_end(tmp_path: Path) -> None:
-    world = all_reserved(tmp_path, load_timeout_s=0.3)
+    world = all_reserved(tmp_path, load_timeout_s=3.0)
 
     async def story() -> None:
         async with asyncio.timeout(60), world.running():

@@ -44,6 +44,7 @@ from hotset.residency.events import (
     Requested,
 )
 from hotset.residency.residency import Residency
+from hotset.residency.slots import SlotState
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,14 @@ class Dispatcher:
     def is_wanting(self, request: RequestId) -> bool:
         """Whether no slot was found for a request yet."""
         return request in self._finder
+
+    def waits_for_slot(self, request: RequestId) -> bool:
+        """Whether a request waits for a slot, not for a load: none was found, or others run in the one found."""
+        if self.is_wanting(request):
+            return True
+        state = self.residency.state
+        lease = state.leases.get(request)
+        return lease is not None and lease.slot is not None and state.slots[lease.slot].state is SlotState.CLOSING
 
     @property
     def look_again_at_s(self) -> float | None:

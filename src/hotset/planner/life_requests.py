@@ -62,14 +62,14 @@ class LifeRequest:
             self.timer.cancel()
             self.timer = None
 
-    def late_error(self, *, is_wanting: bool) -> type[HotsetError]:
+    def late_error(self, *, waits_for_slot: bool) -> type[HotsetError]:
         """Return what it hears whose wait took too long, as `worker.engine_life` says it.
 
         Args:
-            is_wanting: Whether it waits for a slot, and not for a load or a place.
+            waits_for_slot: And not for a load or a place.
         """
         if self.lane == "hot":
             return TooManyRequestsError
         if self.work.budget_ms is not None:
             return AdapterColdError
-        return SlotsFullError if is_wanting else LoadFailedError
+        return SlotsFullError if waits_for_slot else LoadFailedError

@@ -237,11 +237,11 @@ class VirtualLife:
         """Refuse a request whose wait took too long, as `worker.engine_life` does."""
         entry = self._requests[request]
         work, now_s = entry.work, self._clock.monotonic_s()
-        is_wanting = self.dispatcher.is_wanting(request)
+        waits_for_slot = self.dispatcher.waits_for_slot(request)
         until_hot = self.dispatcher.outlook.until_hot(entry.name, work.tenant, now_s)
         self._forget(request)
         self._tell(Released(request), work.tenant)
-        error, retry_after_ms = entry.late_error(is_wanting=is_wanting), None
+        error, retry_after_ms = entry.late_error(waits_for_slot=waits_for_slot), None
         if error is AdapterColdError:
             retry_after_ms = max(1, math.ceil(until_hot.expected_s * 1000))
         self._owner.refused(request, error.code, retry_after_ms)

@@ -106,7 +106,7 @@ class Reception:
         if work.budget_ms is not None:
             until_hot = self._dispatcher.outlook.until_hot(name, work.tenant, self._clock.monotonic_s())
             return AdapterColdError(retry_after_ms=max(1, math.ceil(until_hot.expected_s * 1000)))
-        if self._dispatcher.is_wanting(work.request_id):
+        if self._dispatcher.waits_for_slot(work.request_id):
             return SlotsFullError()
         return LoadFailedError("The adapter was not ready in time.")
 

@@ -16,8 +16,6 @@ class ActiveRequest:
 
     request_id: RequestId
     prompt_tokens: int
-    #: Choices that have not ended.
-    num_open: int
     completion_tokens: int = 0
 
 

@@ -5,7 +5,6 @@ Rules: an engine name that is not loaded fails the request, it never means the b
 unloaded; what a request held is free, and zeroed, in the moment it ends.
 """
 
-import json
 import random
 from pathlib import Path
 
@@ -13,7 +12,6 @@ import torch
 
 from hotset.core.clock import Clock, SystemClock
 from hotset.core.errors import (
-    ConfigError,
     ContextLengthExceededError,
     EngineFailedError,
     HotsetError,
@@ -37,8 +35,9 @@ from hotset.core.messages import (
 from hotset.engines.embedded.adapter_files import StagedAdapter, stage_adapter
 from hotset.engines.embedded.batch import BatchBuilder
 from hotset.engines.embedded.block_allocator import BlockAllocator
+from hotset.engines.embedded.capacity import model_len_max, num_blocks, read_config
 from hotset.engines.embedded.chat import PromptEncoder
-from hotset.engines.embedded.choice import ActiveRequest, Choice
+from hotset.engines.embedded.choice import Choice
 from hotset.engines.embedded.hardware import (
     dtype_name,
     hardware_class,
@@ -46,21 +45,20 @@ from hotset.engines.embedded.hardware import (
     serving_dtype,
     subnormals_as_zero,
 )
+from hotset.engines.embedded.intake import Intake
 from hotset.engines.embedded.kv_cache import KvCache
 from hotset.engines.embedded.lora_pool import LoraPool
 from hotset.engines.embedded.model import Model
-from hotset.engines.embedded.model_config import ModelConfig, read_model_config
 from hotset.engines.embedded.rank_spans import aligned
 from hotset.engines.embedded.request_checks import check_request
-from hotset.engines.embedded.sampler import Sampled, SamplingState, sample
+from hotset.engines.embedded.sampler import Sampled, sample
 from hotset.engines.embedded.scheduler import Scheduler, Sequence
+from hotset.engines.embedded.scoring import token_scores
 from hotset.engines.embedded.settings import EmbeddedSettings
 from hotset.engines.embedded.weights import check_base_files, load_weights
 from hotset.engines.step_engine import NO_STEP
 
 _VERSION = "embedded 0.1.0"
-#: Rows whose logits are held at once while scoring.
-_SCORED_ROWS = 256
 
 
 class EmbeddedEngine:
@@ -77,15 +75,15 @@ class EmbeddedEngine:
             torch.set_num_threads(settings.num_threads)
         folder, dtype = Path(settings.base_folder), serving_dtype(settings.dtype)
         check_base_files(folder, settings.base)
-        config = _read_config(folder, settings)
-        num_blocks = _num_blocks(settings, dtype)
-        len_max = _model_len_max(settings, config, num_blocks)
+        config = read_config(folder, settings)
+        num_cached = num_blocks(settings, dtype)
+        len_max = model_len_max(settings, config, num_cached)
         shape = settings.base.shape
         with torch.inference_mode():
             self._model = Model(config, load_weights(folder, config, dtype), length_max=len_max)
-            self.cache = KvCache(shape, num_blocks, settings.block_size, dtype)
+            self.cache = KvCache(shape, num_cached, settings.block_size, dtype)
             self.pool = LoraPool(shape, num_slots=settings.num_slots, rank_max=settings.rank_max, dtype=dtype)
-        self.allocator = BlockAllocator(num_blocks, self.cache.erase)
+        self.allocator = BlockAllocator(num_cached, self.cache.erase)
         self.scheduler = Scheduler(
             self.allocator,
             block_size=settings.block_size,
@@ -94,6 +92,7 @@ class EmbeddedEngine:
         )
         self._builder = BatchBuilder(self.pool, block_size=settings.block_size, dtype=dtype)
         self._encoder = PromptEncoder(folder, model_len_max=len_max)
+        self._intake = Intake(self._encoder, model_len_max=len_max)
         self._settings = settings
         self._dtype = dtype
         self._clock = clock or SystemClock()
@@ -235,55 +234,14 @@ class EmbeddedEngine:
             raise InvalidRequestError("a request of this id is running.", param="request_id")
         check_request(request, self._settings.base.shape.vocab_size)
         self._check_loaded(request.engine_name)
-        prompts = self._prompts(request)
-        limits = [self._tokens_max(len(prompt), request.sampling.max_tokens) for prompt in prompts]
+        prompts = self._intake.read(request)
         if self.scheduler.num_waiting + len(prompts) * request.n > self._settings.num_waiting_max:
             raise TooManyRequestsError("the engine's queue is full.")
-        active = ActiveRequest(
-            request.request_id, sum(len(prompt) for prompt in prompts), num_open=len(prompts) * request.n
-        )
-        seed = self._random.getrandbits(63)
-        choices: list[Choice] = []
-        for prompt, limit in zip(prompts, limits, strict=True):
-            for _ in range(request.n):
-                index = len(choices)
-                sequence = Sequence(
-                    request.request_id, index, request.engine_name, list(prompt), prompt_len=len(prompt)
-                )
-                state = SamplingState.start(request.sampling, prompt, index, seed)
-                choices.append(
-                    Choice(
-                        active,
-                        sequence,
-                        state,
-                        tokens_max=limit,
-                        table=self._encoder.table,
-                        end_ids=self._encoder.end_ids,
-                    )
-                )
+        choices = self._intake.open(request, prompts, self._random.getrandbits(63))
         self._requests[request.request_id] = choices
         self._choices.update((choice.sequence, choice) for choice in choices)
         self.scheduler.add([choice.sequence for choice in choices])
-        return Started(request.request_id, active.prompt_tokens)
-
-    def _prompts(self, request: Generate) -> list[list[int]]:
-        if request.messages is not None:
-            return [self._encoder.encode_chat(request.messages)]
-        return [
-            self._encoder.encode_text(prompt, param="prompt") if isinstance(prompt, str) else list(prompt)
-            for prompt in request.prompts or ()
-        ]
-
-    def _tokens_max(self, prompt_len: int, max_tokens: int | None) -> int:
-        if prompt_len == 0:
-            raise InvalidRequestError("the prompt has no tokens.", param="prompt")
-        room = self._facts.model_len_max - prompt_len
-        if room < (max_tokens or 1):
-            raise ContextLengthExceededError(
-                f"the prompt's {prompt_len} tokens and the answer's {max_tokens or 1} do not fit the model's "
-                f"context of {self._facts.model_len_max} tokens."
-            )
-        return max_tokens or room
+        return Started(request.request_id, choices[0].request.prompt_tokens)
 
     def _accept(self, choice: Choice, sampled: Sampled) -> list[EngineEvent]:
         request = choice.request
@@ -315,38 +273,5 @@ class EmbeddedEngine:
     def _score(self, token_ids: list[int], name: EngineName | None) -> list[float]:
         if len(token_ids) < 2:
             return []
-        hidden = self._model.forward(self._builder.build_whole(token_ids, name), self.cache)
-        scores: list[float] = []
-        for start in range(0, len(token_ids) - 1, _SCORED_ROWS):
-            stop = min(start + _SCORED_ROWS, len(token_ids) - 1)
-            logprobs = torch.log_softmax(self._model.logits(hidden[start:stop]), dim=-1)
-            targets = torch.tensor(token_ids[start + 1 : stop + 1])
-            scores += logprobs.gather(1, targets[:, None])[:, 0].tolist()
-        return scores
-
-
-def _read_config(folder: Path, settings: EmbeddedSettings) -> ModelConfig:
-    try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"the base's config.json can't be read: {error}") from error
-    return read_model_config(config, settings.base.shape)
-
-
-def _num_blocks(settings: EmbeddedSettings, dtype: torch.dtype) -> int:
-    """Return the blocks of the cache, with the one that is never given out."""
-    if settings.kv_blocks:
-        return settings.kv_blocks + 1
-    count = settings.kv_bytes_max // KvCache.block_bytes(settings.base.shape, settings.block_size, dtype)
-    if count < 2:
-        raise ConfigError("kv_bytes_max holds less than two blocks of KV cache.")
-    return count
-
-
-def _model_len_max(settings: EmbeddedSettings, config: ModelConfig, num_blocks: int) -> int:
-    """Return the longest sequence: one that the model attends to exactly and that the cache holds alone."""
-    room = (num_blocks - 1) * settings.block_size
-    limit = min(settings.base.shape.context_len, config.window or room, room)
-    if settings.model_len_max > limit:
-        raise ConfigError(f"model_len_max is {settings.model_len_max}, this model and cache hold {limit} tokens.")
-    return settings.model_len_max or limit
+        batch = self._builder.build_whole(token_ids, name)
+        return token_scores(self._model, self.cache, batch, token_ids)

@@ -14,6 +14,7 @@ from hotset.bench.asking import Asker
 from hotset.bench.crowd import BlockTaken, Cast, Crowd, Habits, Model, Pace
 from hotset.bench.plot import Line, draw
 from hotset.bench.report import Column, Report, Row, Section
+from hotset.bench.rotation_report import victims_refused
 from hotset.bench.rounds import UNCOUNTED, Block, Outcomes, interleave, over_rounds, ratio_over_rounds
 from hotset.bench.scenario import beside_lru, run_scenario
 from hotset.bench.stats import upper_bound
@@ -133,7 +134,9 @@ def build_report(
     )
     sections = [Section(title=side, columns=columns, rows=_rows(side, points, outcomes)) for side in sides]
     bounds = [_bound(point, points[0], outcomes) for point in points[1:]]
-    return Report(bench="cliff", setting=setting, sections=tuple(sections), notes=tuple(bounds))
+    taken = {f"{side}, {point} active": outcomes.rounds(side, point) for side in sides for point in points}
+    notes = (*bounds, *victims_refused(taken))
+    return Report(bench="cliff", setting=setting, sections=tuple(sections), notes=notes)
 
 
 def build_picture(points: list[str], outcomes: Outcomes[BlockTaken], sides: Sequence[str] = SIDES) -> str:

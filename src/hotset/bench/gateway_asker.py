@@ -3,8 +3,9 @@
 import itertools
 import random
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 
 import httpx
 import msgspec
@@ -17,7 +18,8 @@ from hotset.core.ids import TenantId
 
 #: The code of an answer that ended before its end.
 CUT_SHORT = "cut_short"
-_CONNECT_TIMEOUT_S = 10.0
+#: Far above what a network takes: a thousand that connect at once keep the client itself busy for seconds.
+_CONNECT_TIMEOUT_S = 30.0
 _LIST_TIMEOUT_S = 30.0
 #: Shorter than servers keep idle connections: one that closes as a request is sent looks like a gateway that is gone.
 _KEEPALIVE_S = 2.0
@@ -54,21 +56,47 @@ class _Models(msgspec.Struct):
 _MODELS = msgspec.json.Decoder(_Models)
 
 
+class Connections:
+    """HTTP clients of one request at a time each, the last one used first.
+
+    A client's own pool looks through all of its connections at each request's start and end: a crowd that asks at once
+    would wait for that, and its waiting would be taken for the fleet's.
+    """
+
+    def __init__(self, make: Callable[[], httpx.AsyncClient]) -> None:
+        self._make = make
+        self._idle: list[httpx.AsyncClient] = []
+
+    @contextmanager
+    def one(self) -> Iterator[httpx.AsyncClient]:
+        """Give a client that nobody else uses meanwhile."""
+        http = self._idle.pop() if self._idle else self._make()
+        try:
+            yield http
+        finally:
+            self._idle.append(http)
+
+    async def close(self) -> None:
+        """Close all; none may be in use."""
+        while self._idle:
+            await self._idle.pop().aclose()
+
+
 class GatewayAsker:
     """Asks a fleet's gateways in turn, for models by their names."""
 
     def __init__(
-        self, http: httpx.AsyncClient, gateways: Sequence[str], tokens: Mapping[TenantId, str], clock: Clock
+        self, connections: Connections, gateways: Sequence[str], tokens: Mapping[TenantId, str], clock: Clock
     ) -> None:
         """Prepare to ask.
 
         Args:
-            http: Without a limit on connections.
+            connections: Where requests find their connections.
             gateways: Addresses of their tenant planes.
             tokens: Each client's key.
             clock: Where time comes from.
         """
-        self._http = http
+        self._connections = connections
         self._gateways = tuple(gateway.rstrip("/") for gateway in gateways)
         self._turns = itertools.cycle(self._gateways)
         self._headers = {tenant: {"authorization": f"Bearer {token}"} for tenant, token in tokens.items()}
@@ -89,9 +117,10 @@ class GatewayAsker:
 
     async def _listed(self, gateway: str, tenant: TenantId) -> tuple[str, ...]:
         try:
-            response = await self._http.get(
-                f"{gateway}/v1/models", headers=self._headers[tenant], timeout=_LIST_TIMEOUT_S
-            )
+            with self._connections.one() as http:
+                response = await http.get(
+                    f"{gateway}/v1/models", headers=self._headers[tenant], timeout=_LIST_TIMEOUT_S
+                )
         except httpx.TransportError as error:
             raise _away(gateway, error) from error
         if response.status_code != 200:
@@ -145,11 +174,12 @@ class GatewayAsker:
         }
         answer = Answer(self._clock.monotonic_s())
         try:
-            async with self._http.stream("POST", f"{gateway}/v1/completions", json=body, headers=headers) as response:
-                if response.status_code == 200:
-                    await self._read(response, answer, on_tokens)
-                else:
-                    self._refuse(gateway, tenant, response.status_code, await response.aread(), answer)
+            with self._connections.one() as http:
+                async with http.stream("POST", f"{gateway}/v1/completions", json=body, headers=headers) as response:
+                    if response.status_code == 200:
+                        await self._read(response, answer, on_tokens)
+                    else:
+                        self._refuse(gateway, tenant, response.status_code, await response.aread(), answer)
         except httpx.TransportError as error:
             raise _away(gateway, error) from error
         return answer
@@ -207,11 +237,16 @@ async def gateway_asker(
     """
     for gateway in gateways:
         _check_address(gateway)
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=_KEEPALIVE_S)
+    limits = httpx.Limits(keepalive_expiry=_KEEPALIVE_S)
     timeout = httpx.Timeout(None, connect=_CONNECT_TIMEOUT_S)  # whoever runs a block ends what it waits for
-    tls = ssl.create_default_context()
-    async with httpx.AsyncClient(limits=limits, timeout=timeout, verify=tls, trust_env=False) as http:
-        yield GatewayAsker(http, gateways, tokens, clock)
+    make = partial(
+        httpx.AsyncClient, limits=limits, timeout=timeout, verify=ssl.create_default_context(), trust_env=False
+    )
+    connections = Connections(make)
+    try:
+        yield GatewayAsker(connections, gateways, tokens, clock)
+    finally:
+        await connections.close()
 
 
 def _check_address(gateway: str) -> None:

@@ -31,7 +31,7 @@ _IN_FLIGHT = 8
 _NO_LRU = "a fleet has no plain LRU beside it: it is held against its own control alone"
 _NO_LOADS = (
     "a fleet shows its clients no loads, no fetches and no slots: how far off a time to come back was is judged by "
-    "first tokens alone, and a refusal's time is the network's, too"
+    "first tokens alone, and a refusal's time is the client's and the network's, too"
 )
 
 
@@ -169,7 +169,8 @@ async def _storm_block(
         )
         await asyncio.sleep(pace.warmup_s)
         visits = await clients.visits(block.side, random.Random(block.round))  # noqa: S311 - not a secret
-    return StormTaken(warm.result().first_token_s, tuple(visits), (), clients.budget_ms)
+    taken = warm.result()
+    return StormTaken(taken.first_token_s, tuple(visits), (), clients.budget_ms, taken.num_victims_refused)
 
 
 def points_of(num_hot: int, slots_left: int, num_crowd: int) -> list[int]:

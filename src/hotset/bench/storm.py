@@ -130,7 +130,8 @@ class _Storm:
             worker.loads.clear()
             visits = await clients.visits(kind, random.Random(number))  # noqa: S311 - not a secret
             taken = await warm
-            return StormTaken(taken.first_token_s, tuple(visits), tuple(worker.loads), settings.budget_ms)
+            loads, num_refused = tuple(worker.loads), taken.num_victims_refused
+            return StormTaken(taken.first_token_s, tuple(visits), loads, settings.budget_ms, num_refused)
 
     def _clients(self, asker: AgentAsker, worker: Worker) -> StormClients[Route]:
         settings, hot_for_s = self._settings, partial(_hot_for_s, worker)

@@ -39,6 +39,8 @@ class StormTaken:
     visits: tuple[Visit, ...]
     loads: tuple[LoadSeen, ...]
     budget_ms: int
+    #: Of the warm tenants, too.
+    num_warm_refused: int = 0
 
     @property
     def warm_p95_s(self) -> float:
@@ -105,7 +107,7 @@ def build_report(setting: dict[str, str], outcomes: Outcomes[StormTaken], *, see
     """
     storms, misses = outcomes.rounds(STORM, ""), outcomes.rounds(MISSES, "")
     sections = (_storm_section(storms), _misses_section(misses, sees_loads=sees_loads), _warm_section(outcomes))
-    notes = (*((_TARGETS,) if sees_loads else ()), *_codes(storms), _bound(outcomes))
+    notes = (*((_TARGETS,) if sees_loads else ()), *_codes(storms), *_warm_refused(outcomes), _bound(outcomes))
     return Report(bench="storm", setting=setting, sections=sections, notes=notes)
 
 
@@ -186,6 +188,19 @@ def _codes(storms: Mapping[int, StormTaken]) -> tuple[str, ...]:
     """Say what the clients that came back were told where it was not an answer."""
     codes = Counter(v.again.code for taken in storms.values() for v in taken.returned() if v.again and v.again.code)
     return tuple(f"came back and was refused again: {code} {count}" for code, count in codes.most_common())
+
+
+def _warm_refused(outcomes: Outcomes[StormTaken]) -> tuple[str, ...]:
+    """Say in which kinds of block warm tenants' requests were refused or failed."""
+    counts = {
+        kind: sum(taken.num_warm_refused for taken in outcomes.rounds(kind, "").values())
+        for kind in (CONTROL, STORM, MISSES)
+    }
+    return tuple(
+        f"{kind}: {count} requests of the warm tenants were refused or failed"
+        for kind, count in counts.items()
+        if count
+    )
 
 
 def _bound(outcomes: Outcomes[StormTaken]) -> str:

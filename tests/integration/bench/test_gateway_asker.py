@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from hotset.bench.asking import Answer
-from hotset.bench.gateway_asker import CUT_SHORT, GatewayAsker, gateway_asker
+from hotset.bench.gateway_asker import CUT_SHORT, Connections, GatewayAsker, gateway_asker
 from hotset.core.errors import HotsetError, InvalidRequestError, ServerUnreachableError, UnauthenticatedError
 from hotset.core.ids import TenantId
 from tests.support.fake_clock import FakeClock
@@ -24,8 +24,8 @@ Handler = Callable[[httpx.Request], httpx.Response]
 
 
 def asker(handler: Handler, urls: Sequence[str] = URLS) -> GatewayAsker:
-    http = httpx.AsyncClient(transport=httpx.MockTransport(handler))
-    return GatewayAsker(http, urls, {ACME: "hs_secret"}, FakeClock())
+    connections = Connections(lambda: httpx.AsyncClient(transport=httpx.MockTransport(handler)))
+    return GatewayAsker(connections, urls, {ACME: "hs_secret"}, FakeClock())
 
 
 def listing(*models: dict[str, object]) -> httpx.Response:
@@ -170,3 +170,14 @@ def test_what_is_no_address_is_refused(address: str) -> None:
 
     with pytest.raises(InvalidRequestError, match="address"):
         asyncio.run(enter())
+
+
+def test_a_connection_is_one_requests_at_a_time_and_the_last_one_is_used_again() -> None:
+    connections = Connections(lambda: httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(200))))
+    with connections.one() as first, connections.one() as second:
+        assert first is not second
+    with connections.one() as again:
+        assert again is first
+    asyncio.run(connections.close())
+    assert first.is_closed
+    assert second.is_closed

@@ -55,6 +55,16 @@ def test_the_bound_is_said_from_two_rounds_on() -> None:
     assert p99.endswith("p99 ratio to the control: 1.10")
 
 
+def test_without_a_side_of_lru_its_ratios_are_left_out_and_victims_refused_are_told() -> None:
+    made = Outcomes[BlockTaken]()
+    for number in range(2):
+        made.add(Block(number, "", "control"), taken(0.1, 1000))
+        made.add(Block(number, "", "rotation"), BlockTaken((0.1,) * 20, 900, 3, 10.0, 2))
+    report = build_report({}, KINDS[:2], made)
+    assert [each.side for each in report.sections[1].rows] == ["rotation / control"]
+    assert "rotation: 4 of the victims' requests were refused or failed" in report.notes[-1]
+
+
 def test_a_block_without_any_answer_counts_as_long_as_it_took() -> None:
     assert BlockTaken((), 0, 5, 10.0).first_token_p95_s == 10.0
 

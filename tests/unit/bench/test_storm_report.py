@@ -69,6 +69,18 @@ def test_by_how_much_a_time_to_come_back_was_off(visit: Visit, error: float | No
     assert taken(visit).errors() == ([] if error is None else [pytest.approx(error)])
 
 
+def test_on_a_fleet_loads_are_left_out_and_warm_tenants_refused_are_told() -> None:
+    outcomes = Outcomes[StormTaken]()
+    for kind in (CONTROL, STORM, MISSES):
+        outcomes.add(Block(0, "", kind), StormTaken((0.1,), (), (), 1000, 3 if kind == STORM else 0))
+    report = build_report({}, outcomes, sees_loads=False)
+    assert [column.key for column in report.sections[1].columns] == ["clients", "answered"]
+    assert report.notes == (
+        f"{STORM}: 3 requests of the warm tenants were refused or failed",
+        "one round gives no bound",
+    )
+
+
 def test_without_a_storm_nothing_is_off_and_nobody_is_refused() -> None:
     outcomes = Outcomes[StormTaken]()
     for kind in (CONTROL, STORM, MISSES):

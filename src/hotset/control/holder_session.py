@@ -8,7 +8,6 @@ from hotset.control.asking import Questions
 from hotset.core.fleet import Heartbeat, Suspicion
 from hotset.core.residency_report import WorkerReport
 from hotset.core.snapshot import RoutingSnapshot
-from hotset.links.holder_messages import Register
 from hotset.links.link import Link
 from hotset.links.peers import Peer
 from hotset.links.snapshot_pieces import SnapshotCutter
@@ -18,14 +17,14 @@ from hotset.routing.identity import Claimant
 class Session:
     """One registered holder's link."""
 
-    def __init__(self, peer: Peer, register: Register, link: Link[Any], began_s: float) -> None:
+    def __init__(self, peer: Peer, instance: str, link: Link[Any], began_s: float, *, fence: int) -> None:
         self.peer = peer
-        self.instance = register.instance
+        self.instance = instance
         self.link = link
         self.began_s = began_s
         self.epoch = 0
         #: The fence it has, or came with.
-        self.fence = register.fence
+        self.fence = fence
         self.heartbeat: Heartbeat | None = None
         self.report: WorkerReport | None = None
         #: When both came, in monotonic seconds.

@@ -20,6 +20,7 @@ from hotset.control.usage import UsageCommands
 from hotset.core.clock import Clock
 from hotset.core.errors import ConflictError
 from hotset.core.fleet import Suspicion, WorkerFacts
+from hotset.core.ids import WorkerId
 from hotset.core.on_call import Unreached
 from hotset.core.residency_report import WorkerReport
 from hotset.core.snapshot import RoutingSnapshot
@@ -189,12 +190,13 @@ class Holders:
             ConflictError: another process is who it wants to be.
         """
         peer = register.me
+        fence = await self._believed(register)
         live = self._sessions.get(peer)
         is_other = live is not None and live.instance != register.instance
-        if live is not None and not outranks(Claimant(register.instance, register.fence), live.claimant):
+        if live is not None and not outranks(Claimant(register.instance, fence), live.claimant):
             await self._alarm(peer, register.instance)
             raise ConflictError(f"Another process is {peer}; this one serves nothing.")
-        session = self._sessions[peer] = Session(peer, register, link, self._clock.monotonic_s())
+        session = self._sessions[peer] = Session(peer, register.instance, link, self._clock.monotonic_s(), fence=fence)
         if live is not None:
             live.link.close("another process shows a newer fence" if is_other else "it has a newer link")
             live.end()
@@ -255,6 +257,8 @@ class Holders:
         session.heartbeat, session.report = beat.heartbeat, beat.report
         session.heard_at_s = self._clock.monotonic_s()
         session.suspicions = beat.suspicions
+        if beat.heartbeat.fence > session.fence:
+            return  # nobody gave it that one: how it serves is not known before its facts are
         if beat.heartbeat.fence and not self._fleet.report(beat.heartbeat):
             session.link.close("another agent has its identity")
 
@@ -280,6 +284,20 @@ class Holders:
                     self._forget(session.peer)
         if session.heartbeat is not None and session.heartbeat.is_leaving:
             self._fleet.left(session.heartbeat.worker, session.fence)
+
+    async def _believed(self, register: Register) -> int:
+        """Return the fence that a worker shows, 0 where control never gave it one so high."""
+        if not register.fence:
+            return 0
+        worker = WorkerId(register.me.name)
+        known = self._commits.snapshot.workers.get(worker)
+        if known is None:  # in no snapshot while it is held for lost
+            known = await self._commits.read(lambda catalogue: catalogue.workers.get(worker))
+        given = 0 if known is None else known.fence
+        if register.fence <= given:
+            return register.fence
+        _log.error("%s shows fence %d, and control gave it %d last", register.me, register.fence, given)
+        return 0
 
     async def _remember(self, session: Session) -> None:
         """Write down that there is this gateway; where that takes long, it is served meanwhile."""

@@ -165,6 +165,30 @@ def test_an_agent_that_starts_again_in_its_folder_is_heard_from_its_first_heartb
     run(story())
 
 
+def test_a_fence_that_control_never_gave_is_not_believed(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            base = Digest((await inst.add_base())["digest"])
+            fleet, holders = inst.control.fleet, holders_of(inst)
+            honest = await comes(holders, W1, "honest")
+            await holders.facts(honest, facts(base))
+            with pytest.raises(ConflictError):
+                await comes(holders, W1, "liar", honest.fence + 1)
+            assert honest.link.is_open
+            # It comes while the honest one is away, and keeps nobody out either.
+            holders.ended(honest)
+            liar = await comes(holders, W1, "liar", 1 << 40)
+            beat = Heartbeat(worker=WorkerId("w1"), fence=1 << 40, number=1, is_ready=True)
+            holders.heard(liar, BeatNow(beat, WorkerReport(base=BaseName("tiny"))))
+            assert fleet.heard[WorkerId("w1")].heartbeat.fence == honest.fence
+            back = await comes(holders, W1, "honest", honest.fence)
+            assert not liar.link.is_open
+            await holders.facts(back, facts(base))
+            assert back.fence == honest.fence
+
+    run(story())
+
+
 def test_workers_get_no_keys_and_gateways_share_rates(tmp_path: Path) -> None:
     async def story() -> None:
         async with installation(tmp_path) as inst:

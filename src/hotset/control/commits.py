@@ -79,7 +79,8 @@ class Commits:
 
         Args:
             actor: On whose behalf.
-            act: Validates and writes, in a thread; whatever it raises undoes all of it.
+            act: Validates and writes, in a thread; whatever it raises undoes all of it, and so does a snapshot that
+                can't be built from what it wrote.
         """
         # Once begun, a command ends whole: a caller that goes away must not leave holders behind the database.
         return await asyncio.shield(asyncio.ensure_future(self._run(actor, act)))
@@ -103,8 +104,8 @@ class Commits:
                 return result, self._snapshot
             catalogue.cuts.forget(change.now_s - _CUT_TOLD_S)
             catalogue.cuts.add(catalogue.advance_epoch(), change.withdrawals, change.now_s)
-            rows = read_routing_rows(catalogue)
-        return result, build_snapshot(rows)
+            # Within the transaction: what can't be published is not committed.
+            return result, build_snapshot(read_routing_rows(catalogue))
 
     def _read(self, look: Callable[[Catalogue], T]) -> T:
         with self._database.read() as catalogue:

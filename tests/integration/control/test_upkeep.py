@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from hotset.control.actors import LOCAL_ADMIN
+from hotset.control.commits import Change
 from hotset.core.errors import ConfigError
+from hotset.core.ids import Alias, TenantId
+from hotset.storage.rows import GrantRow
 from tests.support.installation import Installation, installation, run
 
 
@@ -152,5 +155,32 @@ def test_collecting_with_nothing_to_free_frees_nothing(tmp_path: Path) -> None:
         async with installation(tmp_path) as inst:
             freed = await inst.control.upkeep.collect_garbage(LOCAL_ADMIN)
             assert (freed.num_blobs, freed.num_bytes, freed.num_staging) == (0, 0, 0)
+
+    run(story())
+
+
+def test_a_change_that_can_not_be_published_is_not_made(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            await inst.ok("POST", "/tenants", {"tenant": "acme"})
+            before = inst.holder.newest
+
+            class Grants:
+                """What no transaction may leave behind: an alias that stands for nothing."""
+
+                def all(self) -> list[GrantRow]:
+                    return [GrantRow(TenantId("acme"), Alias("nothing"), None, None, 1.0)]
+
+            def act(change: Change) -> None:
+                change.audit("tenant.odd", "acme")
+                change.catalogue.grants = Grants()  # type: ignore[assignment]
+
+            with pytest.raises(AssertionError, match="adapter or a base"):
+                await inst.control.commits.run(LOCAL_ADMIN, act)
+            await inst.ok("POST", "/tenants", {"tenant": "umbrella"})
+            assert inst.holder.newest.epoch == before.epoch + 1
+            assert [each.action for each in await inst.control.upkeep.audit_entries(LOCAL_ADMIN)][-2:] == [
+                "tenant.add"
+            ] * 2
 
     run(story())

@@ -97,8 +97,8 @@ class Approving:
             NotFoundError: there is no such version.
             IllegalTransitionError: its state does not allow it.
             ApprovalInvalidError: its approval does not cover exactly this version.
-            ConflictError: it is banned, quarantined or purged, rollouts are frozen, or a pool takes no new versions
-                at this time.
+            ConflictError: it is banned, quarantined or purged, rollouts are frozen, or a pool takes no version of its
+                rank, or no new ones at this time.
         """
         actor.require("deployer")
 

@@ -69,7 +69,8 @@ def check_may_roll_out(catalogue: Catalogue, version: VersionRow, now_s: float) 
     """Pass if a version may begin to serve now, wherever tenants may call its adapter.
 
     Raises:
-        ConflictError: rollouts are frozen, or one of those tenants' pools takes no new versions at this time.
+        ConflictError: rollouts are frozen, or one of those tenants' pools takes no version of its rank, or no new ones
+            at this time.
     """
     if catalogue.is_frozen():
         raise ConflictError("Rollouts are frozen: hotset unfreeze.")
@@ -81,8 +82,13 @@ def check_may_roll_out(catalogue: Catalogue, version: VersionRow, now_s: float) 
     pools = {
         pool for (tenant, base), pool in catalogue.pools.tenants().items() if tenant in callers and base == version.base
     }
-    for row in catalogue.pools.all():
-        if row.pool in pools and row.release_schedule is not None and not is_open(row.release_schedule, now_s):
+    for row in (row for row in catalogue.pools.all() if row.pool in pools):
+        if row.rank_class is not None and version.manifest.rank_max > row.rank_class:
+            raise ConflictError(
+                f"Pool {row.pool!r} takes ranks up to {row.rank_class}; {version.ref} is of rank "
+                f"{version.manifest.rank_max} and would have no home there: assign its tenants to another pool first."
+            )
+        if row.release_schedule is not None and not is_open(row.release_schedule, now_s):
             raise ConflictError(
                 f"Pool {row.pool!r} takes new versions {row.release_schedule} UTC only; `hotset pool set` changes that."
             )

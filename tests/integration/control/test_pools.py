@@ -110,6 +110,26 @@ def test_a_pool_takes_neither_another_base_nor_too_low_a_rank_nor_a_version_of_t
     run(story())
 
 
+def test_a_version_of_too_high_a_rank_for_a_pool_that_may_call_it_is_not_promoted(tmp_path: Path) -> None:
+    """It would have no home there, and each of that pool's tenants would be refused."""
+
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            await prepared(inst)
+            await inst.ok("POST", "/pools", {"pool": "small", "base": "tiny", "rank_class": 1})
+            await inst.ok("POST", "/pools/small/assign", {"tenant": ACME})
+            version = await inst.push("acme/support", inst.adapter())
+            for verb in ("prove", "approve"):
+                await inst.step(version["ref"], verb)
+            refused = await inst.call("POST", "/adapters/acme/support/versions/1/promote")
+            assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
+            assert "'small' takes ranks up to 1; acme/support@1 is of rank" in refused.json()["detail"]
+            await inst.ok("POST", "/pools/default/assign", {"tenant": ACME, "base": "tiny"})
+            await inst.ok("POST", "/adapters/acme/support/versions/1/promote")
+
+    run(story())
+
+
 def test_what_is_no_pool_is_refused(tmp_path: Path) -> None:
     async def story() -> None:
         async with installation(tmp_path) as inst:

@@ -33,6 +33,8 @@ class EventStream:
         self._ready: list[EngineEvent] = []
         self._reader: asyncio.Future[None] | None = None
         self._ended = False
+        #: On its way to the engine, or confirmed.
+        self._aborting: asyncio.Task[None] | None = None
         self._watcher: Callable[[Sequence[EngineEvent]], None] | None = None
 
     def push(self, *events: EngineEvent) -> None:
@@ -67,10 +69,15 @@ class EventStream:
         return ready
 
     async def abort(self) -> None:
-        """End the request; returns once the engine confirmed it, or is gone."""
-        if self._ended:
-            return
-        self._ended = True
-        self._engine.forget(self._request_id)
+        """End the request; returns once the engine confirmed it, or is gone, whoever asked for it first."""
+        if self._aborting is None:
+            if self._ended:
+                return
+            self._ended = True
+            self._engine.forget(self._request_id)
+            self._aborting = asyncio.create_task(self._abort())
+        await asyncio.shield(self._aborting)
+
+    async def _abort(self) -> None:
         with contextlib.suppress(EngineUnavailableError):  # a dead engine runs nothing
             await self._engine.abort(self._request_id)

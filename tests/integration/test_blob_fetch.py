@@ -1,12 +1,15 @@
 """A worker on another machine reads the trusted store: by grants, over real links, with files that are not shared."""
 
 import asyncio
+import math
 import os
+import socket
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -266,5 +269,41 @@ def test_a_fetcher_that_begins_removes_what_was_cut_off_long_ago(tmp_path: Path)
         await asyncio.to_thread(world.fetcher.begin)
         assert not part.exists()
         await world.bring("a")
+
+    run(tmp_path, scenario)
+
+
+def test_control_that_is_gone_before_it_is_asked_was_lost_and_no_disk_failed(tmp_path: Path) -> None:
+    async def scenario(world: Far) -> None:
+        end, other = socket.socketpair()
+        with end, other:
+            end.shutdown(socket.SHUT_WR)
+            with pytest.raises(ControlUnreachableError, match="Control was lost"):
+                next(world.fetcher._messages(end, b"asked", until_s=math.inf))
+
+    run(tmp_path, scenario)
+
+
+def test_a_grant_that_is_given_up_as_the_loop_ends_is_none(tmp_path: Path) -> None:
+    class Control:
+        """Gives no grant, and is cancelled over it."""
+
+        def __init__(self) -> None:
+            self.asked: asyncio.Future[asyncio.Task[object] | None] = asyncio.get_running_loop().create_future()
+
+        async def blob_grant(self, digest: Digest) -> str:
+            self.asked.set_result(asyncio.current_task())
+            await asyncio.Event().wait()
+            return digest
+
+    async def scenario(world: Far) -> None:
+        control = Control()
+        world.fetcher.grants_from(cast("ControlLink", control))
+        asking = asyncio.create_task(asyncio.to_thread(world.fetcher._grant, world.digest("a")))
+        asked = await control.asked
+        assert asked is not None
+        asked.cancel()
+        with pytest.raises(ControlUnreachableError, match="no grant"):
+            await asking
 
     run(tmp_path, scenario)

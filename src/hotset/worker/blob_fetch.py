@@ -9,6 +9,7 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -148,8 +149,8 @@ class BlobFetcher:
         except OSError as error:
             raise ControlUnreachableError(f"Control can't be reached: {error}") from error
         with end:
-            end.sendall(frame(Fetch(PROTOCOL, self._me, grant, arriving.num_bytes)))
-            for message in self._messages(end, until_s):
+            asked = frame(Fetch(PROTOCOL, self._me, grant, arriving.num_bytes))
+            for message in self._messages(end, asked, until_s):
                 match message:
                     case Piece(content):
                         arriving.add(content)
@@ -168,28 +169,29 @@ class BlobFetcher:
         asking = asyncio.run_coroutine_threadsafe(self._control.blob_grant(digest), self._loop)
         try:
             return asking.result(_PATIENCE_S)
-        except TimeoutError as error:
+        except (TimeoutError, CancelledError) as error:  # cancelled where the loop ends meanwhile
             asking.cancel()
             raise ControlUnreachableError("Control gave no grant in time.") from error
 
-    def _messages(self, end: socket.socket, until_s: float) -> Iterator[FromControl]:
-        """Yield what control says, and say now and then that we listen.
+    def _messages(self, end: socket.socket, asked: bytes, until_s: float) -> Iterator[FromControl]:
+        """Ask control, yield what it says, and say now and then that we listen.
 
         Raises:
             ControlUnreachableError: it says nothing more, or nothing that can be understood.
         """
-        splitter = FrameSplitter()
+        splitter, unsaid = FrameSplitter(), asked
         while True:
             if self._stopping.is_set() or self._clock.monotonic_s() > until_s:
                 raise ControlUnreachableError("The blob did not come in time.")
             try:
+                end.sendall(unsaid)
+                unsaid = _BEAT
                 received = end.recv(_RECEIVE_BYTES)
                 if not received:
                     raise ControlUnreachableError("Control closed the link.")
                 for body in splitter.feed(received):
                     if body:
                         yield self._decoder.decode(body)
-                end.sendall(_BEAT)
             except (OSError, ValueError, msgspec.MsgspecError) as error:
                 raise ControlUnreachableError(f"Control was lost: {error}") from error
 

@@ -117,17 +117,17 @@ class EngineKeeper:
         """Start the engine; None where it is to stop before it serves."""
         starting = asyncio.create_task(self._starter.start(engine))
         stopped = asyncio.create_task(self._stop_asked.wait())
+        fresh = None
         try:
             await asyncio.wait({starting, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            if not self.is_stopping:
+                fresh = await starting
+            return fresh
         finally:
             stopped.cancel()
-            if self.is_stopping:
+            if fresh is None:  # to stop, or to be cancelled, or it did not come up: nothing of it stays
                 starting.cancel()
                 await asyncio.wait({starting})
-        try:
-            return None if self.is_stopping else await starting
-        finally:
-            if self.is_stopping or starting.exception() is not None:
                 await engine.stop()
 
     async def _live(self, engine: Engine, fresh: Fresh) -> None:
@@ -140,6 +140,8 @@ class EngineKeeper:
         gone = asyncio.create_task(engine.wait_gone())
         watching = asyncio.create_task(life.watch())
         beside = asyncio.create_task(life.meter()), asyncio.create_task(life.stocktaking.run())
+        for task in beside:
+            task.add_done_callback(self._ended_beside)
         try:
             await asyncio.wait({effects, gone, watching}, return_when=asyncio.FIRST_COMPLETED)
             if watching.done() and not gone.done():
@@ -150,13 +152,21 @@ class EngineKeeper:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
-            await engine.stop()
-            life.end()
+            try:
+                await engine.stop()
+            finally:
+                life.end()
         if not gone.cancelled() and not self.is_stopping:
             self._metrics.engine_ended("gone")
             _log.error("engine gone", extra={"base": self._base, "reason": gone.result()})
         if not effects.cancelled():
             effects.result()  # our own bug: told loudly by `run`
+
+    def _ended_beside(self, task: asyncio.Task[None]) -> None:
+        """Tell of what ended by our own bug though requests go on without it: what it counted stands still."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            extra = {"base": self._base, "what": task.get_name()}
+            _log.critical("what counts beside an engine failed", exc_info=error, extra=extra)
 
     async def _pause(self, seconds: float) -> None:
         self._changed.clear()

@@ -24,8 +24,8 @@ class Probe:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._num_asked = 0
-        #: The abort of the last request that was not waited for.
-        self._aborting: asyncio.Task[None] | None = None
+        #: The aborts of requests that were not waited for.
+        self._aborting: set[asyncio.Task[None]] = set()
 
     async def baseline(self) -> Baseline | None:
         """Measure a fresh engine: one answer alone, and some beside each other; None where it is not sound."""
@@ -39,7 +39,9 @@ class Probe:
         try:
             return read(await _all_of(stream))
         except asyncio.CancelledError:
-            self._aborting = asyncio.create_task(stream.abort())
+            aborting = asyncio.create_task(stream.abort())
+            self._aborting.add(aborting)
+            aborting.add_done_callback(self._aborting.discard)
             raise
 
     async def is_finite(self, name: EngineName) -> bool:

@@ -60,7 +60,7 @@ class Outcomes:
             case Unloaded() if slot.state is SlotState.UNLOADING:
                 return self._unloaded(slot, event.name, now_s)
             case Lost() if slot.state in (SlotState.LOADING, SlotState.UNLOADING):
-                return self._lost(slot, event)
+                return self._lost(slot, event, now_s)
             case _:
                 return []
 
@@ -132,14 +132,15 @@ class Outcomes:
             effects += self._store.make_room(owner, now_s)
         return effects
 
-    def _lost(self, slot: Slot, event: Lost) -> list[Effect]:
-        successor = slot.successor
-        if slot.state is SlotState.LOADING:
-            successor = event.name
-            self._store.take_in(event.name, event.warm_bytes, slot.account)
-            self._state.doubtful.add(event.name)
-        self._state.move(slot, SlotState.UNKNOWN, event.name, successor)
-        return [Count()]
+    def _lost(self, slot: Slot, event: Lost, now_s: float) -> list[Effect]:
+        if slot.state is not SlotState.LOADING:
+            self._state.move(slot, SlotState.UNKNOWN, event.name, slot.successor)
+            return [Count()]
+        self._store.take_in(event.name, event.warm_bytes, slot.account)
+        self._state.doubtful.add(event.name)
+        self._state.move(slot, SlotState.UNKNOWN, event.name, event.name)
+        assert slot.account is not None, f"slot {slot.index} was loading for nobody"
+        return [Count(), *self._store.make_room(slot.account, now_s)]
 
     def _resolve(self, slot: Slot, loaded: frozenset[EngineName], now_s: float) -> list[Effect]:
         """End an unknown state by what the engine says it holds."""

@@ -8,6 +8,7 @@ from hotset.residency import invariants
 from hotset.residency.accounts import Accounts
 from hotset.residency.events import (
     Awaited,
+    Count,
     Discard,
     Effect,
     Event,
@@ -226,6 +227,16 @@ def test_files_that_a_lost_load_may_have_left_are_charged_and_kept() -> None:
     worker.tell(Requested(RequestId("r"), version(ACME, 0), ACME))
     worker.tell(Lost(0, version(ACME, 0), 10))
     assert worker.held(ACME) == 10
+
+
+def test_for_files_that_a_lost_load_may_have_left_others_make_room_as_for_any() -> None:
+    worker = Worker({}, store_bytes=20)
+    worker.use(GLOBEX, 0, 1)
+    worker.tell(Requested(RequestId("r"), version(ACME, 0), ACME))
+    worker.tell(Unloaded(0, version(GLOBEX, 1)))
+    effects = worker.tell(Lost(0, version(ACME, 0), 10))
+    assert effects == [Count(), Discard(version(GLOBEX, 0))]
+    assert worker.residency.state.warm.total == 20
 
 
 def test_of_two_that_borrow_alike_the_first_by_name_gives() -> None:

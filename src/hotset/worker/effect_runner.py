@@ -6,7 +6,7 @@ inventory says what became of it. What is fetched before anybody asks comes besi
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -65,7 +65,7 @@ class EffectRunner:
             reviewer_keys: Whose approvals count, by key id.
             slot_at: Returns residency's slot of a number as it is now.
             observer: Hears of loads and evictions.
-            vouch: Says of a version that was just loaded whether it may serve; if not, this engine is about to end.
+            vouch: Says of a version that is loaded whether it may serve; if not, this engine is about to end.
             timeout_s: How long the engine may take to answer before an outcome counts as lost.
             clock: Where time comes from.
             metrics: Where loads are counted.
@@ -195,4 +195,18 @@ class EffectRunner:
             _log.error("the engine does not answer; it is ended", extra={"reason": str(error)})
             await self._engine.stop()
             return None
-        return Counted(frozenset(inventory.loaded))
+        return Counted(frozenset(inventory.loaded)) if await self._are_sound(inventory.loaded) else None
+
+    async def _are_sound(self, names: Iterable[EngineName]) -> bool:
+        """Whether versions may serve, such as came in by a load that was lost; those that were tried before may.
+
+        What does not answer in time is tried with the next count.
+        """
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                for name in names:
+                    if not await self._vouch(name):
+                        return False
+        except (TimeoutError, HotsetError) as error:
+            _log.warning("a version is not tried yet", extra={"reason": str(error)})
+        return True

@@ -29,6 +29,10 @@ class Trials:
         self._on_trial[name] = None
         return True
 
+    def try_again(self, name: EngineName) -> None:
+        """Nothing came of a version's trial: it begins again when it is asked for again."""
+        self._known.discard(name)
+
     def on_trial(self) -> tuple[EngineName, ...]:
         """Return the versions on trial, in the order in which they came."""
         return tuple(self._on_trial)

@@ -72,7 +72,9 @@ class Watchdog:
         self._found: asyncio.Future[Finding] = asyncio.get_running_loop().create_future()
 
     async def vouch(self, name: EngineName) -> bool:
-        """Try a version that was just loaded, where it is new to this engine; False where the engine is to end.
+        """Try a version that is loaded, where it is new to this engine; False where the engine is to end.
+
+        One whose trial has no end, as it is cancelled or the engine does not answer, is new still.
 
         Raises:
             EngineUnavailableError: the engine is gone.
@@ -86,6 +88,9 @@ class Watchdog:
             self._metrics.probed("version", "unanswered")
             _log.warning("a version can't be tried", extra={"version": name, "reason": error.message})
             return True
+        except (asyncio.CancelledError, EngineUnavailableError):
+            self._trials.try_again(name)
+            raise
         self._metrics.probed("version", "passed" if is_finite else "failed")
         if not is_finite:
             self._find(Finding("version_not_finite", (name,)))

@@ -20,6 +20,15 @@ def test_a_version_is_on_trial_from_its_first_load_until_the_base_was_asked_afte
     assert trials.suspects() == ()
 
 
+def test_a_trial_that_nothing_came_of_begins_again_and_its_version_is_suspect_all_along() -> None:
+    trials = Trials()
+    trials.begins(A)
+    trials.try_again(A)
+    assert trials.suspects() == (A,)
+    assert trials.begins(A)
+    assert not trials.begins(A)
+
+
 def test_at_most_the_newest_few_are_suspects() -> None:
     trials = Trials()
     names = [EngineName(str(number)) for number in range(SUSPECTS_MAX + 3)]

@@ -30,16 +30,18 @@ class SilentStream:
 
 
 class Account:
-    """Counts the ends of a lease."""
+    """Keeps what it hears, and counts the ends of a lease."""
 
     def __init__(self) -> None:
         self.num_released = 0
+        #: What was charged, and when the first token came.
+        self.heard: list[tuple[int | None, int] | str] = []
 
     def served(self, request: RequestId, *, input_tokens: int | None = None, output_tokens: int = 0) -> None:
-        pass
+        self.heard.append((input_tokens, output_tokens))
 
     def first_token(self, request: RequestId) -> None:
-        pass
+        self.heard.append("first token")
 
     def release(self, request: RequestId) -> None:
         self.num_released += 1

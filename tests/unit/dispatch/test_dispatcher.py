@@ -253,6 +253,25 @@ def test_what_a_borrower_lets_queue_does_not_run_before_its_slot_is_given_back()
     assert worker.load(0, A) == dispatch("a")
 
 
+def test_a_slot_that_is_lent_and_given_back_again_is_cleared_again() -> None:
+    worker = Worker(num_slots=1, sequences_max=1)
+    for turn in ("1", "2"):
+        worker.tell(Quotas({}))
+        worker.ask(f"g{turn}", B, GLOBEX)
+        if turn == "2":
+            worker.tell(Unloaded(0, A))
+        worker.load(0, B)
+        worker.ask(f"h{turn}", B, GLOBEX)
+        worker.tell(Quotas({ACME: Quota(reserve_slots=1)}))
+        worker.ask(f"a{turn}", A)
+        assert worker.dispatcher.num_wanting() == {GLOBEX: 1}
+        worker.release(f"h{turn}")
+        worker.release(f"g{turn}")
+        worker.tell(Unloaded(0, B))
+        assert worker.load(0, A) == dispatch(f"a{turn}")
+        worker.release(f"a{turn}")
+
+
 def test_a_slot_that_is_given_back_serves_one_of_those_it_was_loaded_for() -> None:
     """I4."""
     worker = Worker(num_slots=1, sequences_max=1)

@@ -8,7 +8,7 @@ import pytest
 
 from hotset.core.errors import SlotReclaimedError
 from hotset.core.ids import RequestId
-from hotset.core.messages import Failed, Finished
+from hotset.core.messages import Delta, Failed, Finished, Started
 from hotset.engines.event_stream import EventStream
 from hotset.worker.lease_ticket import LeaseTicket
 from tests.support.silent_stream import Account, SilentStream
@@ -69,6 +69,20 @@ def test_what_has_ended_is_not_cut() -> None:
         assert (stream.num_aborts, account.num_released) == (0, 1)
 
     asyncio.run(scenario())
+
+
+def test_what_comes_at_once_is_charged_at_once() -> None:
+    def delta(num_tokens: int) -> Delta:
+        return Delta(REQUEST, 0, "x" * num_tokens, num_tokens)
+
+    stream, account = EventStream(NoEngine(), REQUEST), Account()
+    stream.push(Started(REQUEST, 7))
+    LeaseTicket(stream, REQUEST, account, lane="hot", load_seconds=0.0)
+    stream.push(delta(0))
+    stream.push(delta(2), delta(0), delta(3))
+    stream.push(delta(1), Finished(REQUEST, 7, 6))
+    assert account.heard == [(7, 0), (None, 5), "first token", (None, 1)]
+    assert account.num_released == 1
 
 
 class NoEngine:

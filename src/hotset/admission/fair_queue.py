@@ -138,7 +138,7 @@ class FairQueue:
         nobody goes until there is room for it, so that it waits for one engine's fill at most.
         """
         started: list[RequestId] = []
-        while (turn := self._next()) is not None and self._fits(turn[1]):
+        while self._waiting and (turn := self._next()) is not None and self._fits(turn[1]):
             request, entry, overtakes = turn
             self._take(request, entry)
             self._num_overtook += overtakes
@@ -199,8 +199,6 @@ class FairQueue:
 
     def _next(self) -> tuple[RequestId, _Entry, bool] | None:
         """Return whose turn it is, and whether it overtakes; None where its adapter waits and enough overtook it."""
-        if not self._waiting:
-            return None
         tenant = min(self._waiting, key=self._turn)
         request, entry = next(iter(self._waiting[tenant].items()))
         if self._may_join(entry.adapter):

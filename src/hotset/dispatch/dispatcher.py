@@ -162,7 +162,7 @@ class Dispatcher:
     @property
     def num_requests(self) -> int:
         """Requests that want a slot, wait or run."""
-        return len(self.residency.state.leases) + len(self._finder)
+        return len(self.residency.state.leases) + len(self._finder.wanting)
 
     def num_wanting(self) -> Counter[TenantId]:
         """Return how many requests no slot was found for yet, by tenant."""

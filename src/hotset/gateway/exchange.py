@@ -86,9 +86,9 @@ class Exchange:
         try:
             ending = await self._ending(headers)
             outcome, code = self._outcome(ending)
-            self._account.retry_after_ms = retry_after_ms_of(ending)
-            self._stop_watching()
             if ending is not None:
+                self._account.retry_after_ms = retry_after_ms_of(ending)
+                self._stop_watching()
                 await self._break_off(ending)
         finally:
             self._stop_watching()

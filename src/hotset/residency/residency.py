@@ -179,7 +179,7 @@ class Residency:
     @property
     def cuts_at_s(self) -> float | None:
         """When a request is to be cut, monotonic seconds: `TimePassed` is due then; None for never."""
-        return self._reclaim.due_at_s(self.state)
+        return self._reclaim.due_at_s(self.state) if self.state.num_closing else None
 
     def stall_wait_s(self, tenant: TenantId, now_s: float) -> float:
         """Return how long the next load for a tenant has to wait, so that what runs is not stalled for too long."""

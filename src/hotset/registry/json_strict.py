@@ -39,7 +39,7 @@ def parse_object(
     """
     view = memoryview(content)
     if view.nbytes > bytes_max:
-        message = f"{name} has {view.nbytes} bytes; at most {bytes_max} are read."
+        message = f"{name} has {view.nbytes} bytes; at most {bytes_max} are read. Leave out what is not needed."
         raise refusal(Refusal.FILE_TOO_LARGE, message, name)
     try:
         text = str(view, "utf-8")

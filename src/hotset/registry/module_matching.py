@@ -90,7 +90,7 @@ def _no_target(targets: str | tuple[str, ...], shape: BaseShape) -> VersionRefus
     if not isinstance(targets, str) and any(name.rpartition(".")[2] in FUSED_NAMES for name in targets):
         message = f"{message}: it has split projections, the adapter is for fused ones. {has} Split the adapter."
         return refusal(Refusal.FUSED_NAMES, message, "target_modules")
-    return refusal(Refusal.TARGETS_MATCH_NOTHING, f"{message}. {has}", "target_modules")
+    return refusal(Refusal.TARGETS_MATCH_NOTHING, f"{message}. {has} Train on this base.", "target_modules")
 
 
 def _module(path: str, rank: int, alpha: float, use_rslora: bool) -> TargetedModule:

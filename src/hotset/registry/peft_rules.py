@@ -41,9 +41,13 @@ def _check_rank(name: str, value: object) -> None:
     if not isinstance(value, int) or isinstance(value, bool):
         raise setting_invalid(name, value, "a whole number of at least 1")
     if value < 1:
-        raise refusal(Refusal.RANK_INVALID, f"{name} is {shown(value)}; a rank is at least 1.", name)
+        raise refusal(
+            Refusal.RANK_INVALID, f"{name} is {shown(value)}; a rank is at least 1. Write the one of the tensors.", name
+        )
     if value > _RANK_MAX:
-        raise refusal(Refusal.RANK_OVER_LIMIT, f"{name} is {shown(value)}; no base takes such a rank.", name)
+        raise refusal(
+            Refusal.RANK_OVER_LIMIT, f"{name} is {shown(value)}; no base takes such a rank. Train a smaller one.", name
+        )
 
 
 def _is_name_list(value: object) -> bool:
@@ -55,13 +59,13 @@ def _is_name_list(value: object) -> bool:
 
 def _rule_peft_type(name: str, value: Any) -> None:
     if value != "LORA":
-        message = f"{name} is {shown(value)}; only LORA is served."
+        message = f"{name} is {shown(value)}; only LORA is served. Train a LoRA adapter."
         raise refusal(Refusal.PEFT_TYPE_UNSUPPORTED, message, name)
 
 
 def _rule_task_type(name: str, value: Any) -> None:
     if value not in (None, "CAUSAL_LM"):
-        message = f"{name} is {shown(value)}; only CAUSAL_LM adapters are served."
+        message = f"{name} is {shown(value)}; only CAUSAL_LM adapters are served. Train for that."
         raise refusal(Refusal.TASK_TYPE_UNSUPPORTED, message, name)
 
 
@@ -136,7 +140,11 @@ def _rule_init(name: str, value: Any) -> None:
             "LoRA (PEFT: path_initial_model_for_weight_conversion)."
         )
         raise refusal(Refusal.BASE_CHANGING_INIT, message, name)
-    raise refusal(Refusal.VARIANT_UNSUPPORTED, f"{name} is {shown(value)}; this initialisation is not served.", name)
+    raise refusal(
+        Refusal.VARIANT_UNSUPPORTED,
+        f"{name} is {shown(value)}; this initialisation is not served. Train plain LoRA.",
+        name,
+    )
 
 
 def _rule_init_settings(name: str, value: Any) -> None:

@@ -33,7 +33,7 @@ def check_vocabulary(shipped: TokenizerFiles, base: BaseVersion) -> None:
             if token_id >= limit:
                 message = (
                     f"{file} gives {shown(text)} the id {token_id}, and the base has ids below {limit}. Adapters "
-                    "that extend the vocabulary are not served."
+                    "that extend the vocabulary are not served. Train with the base's own tokens."
                 )
                 raise refusal(Refusal.EXTRA_VOCABULARY, message, file)
 

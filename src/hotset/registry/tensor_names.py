@@ -63,7 +63,7 @@ def place_tensors(names: Iterable[str], targeted: Collection[str], shape: BaseSh
             strangers.append((name, error))
             continue
         if (module, half) in found:
-            message = f"{shown(name)} and {shown(found[module, half])} are both lora_{half} of {module}."
+            message = f"{shown(name)} and {shown(found[module, half])} are both lora_{half} of {module}. Leave one."
             raise refusal(Refusal.TENSOR_DUPLICATE, message, name)
         found[module, half] = name
         if name != f"{_PREFIX}{module}.lora_{half}.weight":
@@ -86,7 +86,7 @@ def read_name(name: str, shape: BaseShape) -> tuple[str, str]:
     match = _HALF.fullmatch(name.removeprefix(_PREFIX))
     if match is None:
         reason = Refusal.BIAS_UNSUPPORTED if name.endswith(".bias") else Refusal.TENSOR_UNEXPECTED
-        message = f"{shown(name)} is no half of a LoRA (expected …lora_A.weight or …lora_B.weight)."
+        message = f"{shown(name)} is no half of a LoRA (expected …lora_A.weight or …lora_B.weight). Leave it out."
         raise refusal(reason, message, name)
     module = match["module"]
     inside = _LAYER.fullmatch(module)
@@ -94,13 +94,17 @@ def read_name(name: str, shape: BaseShape) -> tuple[str, str]:
         raise _no_place(name, module)
     if int(inside["layer"]) >= shape.num_layers:
         message = f"{shown(name)} belongs to layer {inside['layer']}; the base has layers 0 to "
-        raise refusal(Refusal.LAYER_OUT_OF_RANGE, f"{message}{shape.num_layers - 1}.", name)
+        raise refusal(
+            Refusal.LAYER_OUT_OF_RANGE,
+            f"{message}{shape.num_layers - 1}. Serve it on the base that it was trained for.",
+            name,
+        )
     return module, match["half"]
 
 
 def _no_place(name: str, module: str) -> VersionRefusedError:
     if _EXPERT.search(module):
-        message = f"{shown(name)} belongs to an expert, and the base is dense."
+        message = f"{shown(name)} belongs to an expert, and the base is dense. Train on this base."
         return refusal(Refusal.EXPERT_TENSORS, message, name)
     last = module.rpartition(".")[2]
     if last in FUSED_NAMES:
@@ -109,7 +113,7 @@ def _no_place(name: str, module: str) -> VersionRefusedError:
     if last in ("lm_head", "embed_tokens"):
         message = f"{shown(name)} is LoRA on {last}, which is not served. Train without it."
         return refusal(Refusal.TARGET_UNSUPPORTED, message, name)
-    message = f"{shown(name)} has no place in the base, which has no module {shown(module)}."
+    message = f"{shown(name)} has no place in the base: it has no module {shown(module)}. Train on this base."
     return refusal(Refusal.TENSOR_UNPLACED, message, name)
 
 
@@ -119,8 +123,8 @@ def _refuse_strangers(strangers: list[tuple[str, VersionRefusedError]], num_plac
     name, error = strangers[0]
     if num_placed == 0 and all(other.reason == Refusal.TENSOR_UNPLACED.value for _, other in strangers):
         message = (
-            f"0 of {len(strangers)} tensors match a module of the base; {shown(name)} is the first. Names must begin "
-            f"with {_PREFIX}model.layers."
+            f"0 of {len(strangers)} tensors match a module of the base; {shown(name)} is the first. Save them "
+            f"under names that begin with {_PREFIX}model.layers."
         )
         raise refusal(Refusal.KEYS_MATCH_NOTHING, message, name)
     raise error
@@ -129,7 +133,7 @@ def _refuse_strangers(strangers: list[tuple[str, VersionRefusedError]], num_plac
 def _refuse_untargeted(found: Mapping[tuple[str, str], str], wanted: Collection[str]) -> None:
     for (module, _), name in found.items():
         if module not in wanted:
-            message = f"{shown(name)} belongs to {module}, which the configuration does not target."
+            message = f"{shown(name)} belongs to {module}, which the configuration does not target. Add it there."
             raise refusal(Refusal.TENSOR_UNTARGETED, message, name)
 
 

@@ -101,7 +101,7 @@ def verify(artifact: Artifact, base: BaseVersion, policy: VerifyPolicy, *, clock
     """
     assert policy.overrides <= OVERRIDES, "an unknown override"
     if CONFIG_FILE not in artifact.files:
-        message = f"There is no {CONFIG_FILE}, so rank, scaling and targets are unknown."
+        message = f"There is no {CONFIG_FILE}, so rank, scaling and targets are unknown. Add it."
         raise refusal(Refusal.CONFIG_MISSING, message, CONFIG_FILE)
     config = parse_object(artifact.files[CONFIG_FILE], CONFIG_FILE)
     shipped = parse_tokenizer_files(artifact.files)
@@ -181,7 +181,8 @@ def _check_shapes(module: TargetedModule, half_a: StoredTensor, half_b: StoredTe
 def _check_shape(tensor: StoredTensor, expected: tuple[int, int]) -> None:
     name, shape = tensor.entry.name, tensor.entry.shape
     if shape != expected:
-        hint = "It is stored transposed." if shape == expected[::-1] else "It was trained for another base."
+        is_turned = shape == expected[::-1]
+        hint = "It is stored transposed: save it as PEFT does." if is_turned else "Train it on this base."
         message = f"{shown(name)} has shape {list(shape)}; this base needs {list(expected)}. {hint}"
         raise refusal(Refusal.SHAPE_MISMATCH, message, name)
     if tensor.entry.dtype not in SERVED_DTYPES:

@@ -67,7 +67,7 @@ def _no_weights(artifact: Artifact) -> VersionRefusedError:
     if PICKLED_WEIGHTS_FILE in artifact.ignored:
         message = f"The only weights are {PICKLED_WEIGHTS_FILE}, a pickle, which is never opened. Save safetensors."
         return refusal(Refusal.WEIGHTS_PICKLED, message, PICKLED_WEIGHTS_FILE)
-    message = f"There is no {WEIGHTS_FILE}."
+    message = f"There is no {WEIGHTS_FILE}. Add the weights, saved as safetensors."
     return refusal(Refusal.WEIGHTS_MISSING, message, WEIGHTS_FILE)
 
 

@@ -1,5 +1,7 @@
 """Each kind of bad adapter is refused for its own reason, in a moment, with words that name the fault."""
 
+import re
+
 import pytest
 
 from hotset.core.errors import VersionRefusedError
@@ -12,6 +14,11 @@ from tests.support.bad_adapters import BAD_ADAPTERS, RANK_MAX, BadAdapter
 BASE = tiny_base_version()
 POLICY = VerifyPolicy(rank_max=RANK_MAX)
 
+#: How a message says what to do.
+ADVICE = re.compile(
+    r"(?:[.:;,] |\(|^|or )"
+    r"(?:Add|Copy|Leave|List|Save|Serve|Set|Split|Target|Train|Write|Remove|correct|check|save)\b|expected"
+)
 #: Reasons that only a folder, a base or a clock can give; each names the test that raises it.
 RAISED_ELSEWHERE = {
     Refusal.FILE_LINK: "tests/integration/test_folder.py",
@@ -30,6 +37,7 @@ def test_a_bad_adapter_is_refused_for_its_reason(bad: BadAdapter) -> None:
 
     assert caught.value.reason == bad.refusal.value, caught.value.message
     assert 20 < len(caught.value.message) < 700
+    assert ADVICE.search(caught.value.message), caught.value.message
     assert caught.value.param is None or len(caught.value.param) <= 120
 
 

@@ -2,27 +2,22 @@
 
 import itertools
 import random
-import ssl
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 
 import httpx
 import msgspec
 
 from hotset.bench.asking import Answer
 from hotset.bench.completion_stream import AnswerBrokenError, read_line, read_refusal
+from hotset.bench.connections import Connections, check_addresses, http_client_maker
 from hotset.core.clock import Clock
 from hotset.core.errors import InvalidRequestError, ServerUnreachableError, UnauthenticatedError
 from hotset.core.ids import TenantId
 
 #: The code of an answer that ended before its end.
 CUT_SHORT = "cut_short"
-#: Far above what a network takes: a thousand that connect at once keep the client itself busy for seconds.
-_CONNECT_TIMEOUT_S = 30.0
 _LIST_TIMEOUT_S = 30.0
-#: Shorter than servers keep idle connections: one that closes as a request is sent looks like a gateway that is gone.
-_KEEPALIVE_S = 2.0
 _WORDS = (
     "the",
     "of",
@@ -54,32 +49,6 @@ class _Models(msgspec.Struct):
 
 
 _MODELS = msgspec.json.Decoder(_Models)
-
-
-class Connections:
-    """HTTP clients of one request at a time each, the last one used first.
-
-    A client's own pool looks through all of its connections at each request's start and end: a crowd that asks at once
-    would wait for that, and its waiting would be taken for the fleet's.
-    """
-
-    def __init__(self, make: Callable[[], httpx.AsyncClient]) -> None:
-        self._make = make
-        self._idle: list[httpx.AsyncClient] = []
-
-    @contextmanager
-    def one(self) -> Iterator[httpx.AsyncClient]:
-        """Give a client that nobody else uses meanwhile."""
-        http = self._idle.pop() if self._idle else self._make()
-        try:
-            yield http
-        finally:
-            self._idle.append(http)
-
-    async def close(self) -> None:
-        """Close all; none may be in use."""
-        while self._idle:
-            await self._idle.pop().aclose()
 
 
 class GatewayAsker:
@@ -235,27 +204,12 @@ async def gateway_asker(
     Raises:
         InvalidRequestError: an address is not one of HTTP.
     """
-    for gateway in gateways:
-        _check_address(gateway)
-    limits = httpx.Limits(keepalive_expiry=_KEEPALIVE_S)
-    timeout = httpx.Timeout(None, connect=_CONNECT_TIMEOUT_S)  # whoever runs a block ends what it waits for
-    make = partial(
-        httpx.AsyncClient, limits=limits, timeout=timeout, verify=ssl.create_default_context(), trust_env=False
-    )
-    connections = Connections(make)
+    check_addresses(gateways)
+    connections = Connections(http_client_maker())
     try:
         yield GatewayAsker(connections, gateways, tokens, clock)
     finally:
         await connections.close()
-
-
-def _check_address(gateway: str) -> None:
-    try:
-        url = httpx.URL(gateway)
-    except httpx.InvalidURL as error:
-        raise InvalidRequestError(f"{gateway!r} is not an address: {error}.", param="gateway") from error
-    if url.scheme not in ("http", "https") or not url.host or url.query or url.userinfo:
-        raise InvalidRequestError(f"{gateway!r} is not an address such as http://10.0.0.5:8080.", param="gateway")
 
 
 def _away(gateway: str, error: httpx.TransportError) -> ServerUnreachableError:

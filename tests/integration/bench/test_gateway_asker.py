@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from hotset.bench.asking import Answer
-from hotset.bench.gateway_asker import CUT_SHORT, Connections, GatewayAsker, gateway_asker
+from hotset.bench.connections import Connections
+from hotset.bench.gateway_asker import CUT_SHORT, GatewayAsker, gateway_asker
 from hotset.core.errors import HotsetError, InvalidRequestError, ServerUnreachableError, UnauthenticatedError
 from hotset.core.ids import TenantId
 from tests.support.fake_clock import FakeClock

@@ -13,7 +13,7 @@ from hotset.core.ids import BaseName, WorkerId
 from hotset.core.residency_report import WorkerReport
 from hotset.links.address import connect_blocking
 from hotset.links.frames import frame
-from hotset.links.holder_messages import Applied, BeatNow, Fetch, Registered, Whole
+from hotset.links.holder_messages import Applied, BeatNow, Fetch, Register, Registered, Whole
 from hotset.links.peers import Peer
 from hotset.links.worker_messages import PROTOCOL
 from tests.integration.test_blob_fetch import W1, W2, Far, run, snapshot_of
@@ -61,6 +61,17 @@ def test_control_whose_database_is_an_older_copy_numbers_above_what_is_applied_a
             each for each in await commits.read(lambda catalogue: catalogue.audit.entries()) if "epoch" in each.action
         ]
         assert (told.action, told.subject, told.details_json) == ("epoch.overtake", "worker w1", '{"epoch":40}')
+
+    run(tmp_path, scenario)
+
+
+def test_a_link_registers_once(tmp_path: Path) -> None:
+    async def scenario(world: Far) -> None:
+        world.link.send(Register(PROTOCOL, Peer("worker", "w2"), "again"))
+        async with asyncio.timeout(10):
+            while world.link.is_registered:
+                await asyncio.sleep(0.01)
+        assert Peer("worker", "w2") not in [view.peer for view in world.holders.views()]
 
     run(tmp_path, scenario)
 

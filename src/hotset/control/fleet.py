@@ -194,7 +194,11 @@ class Fleet:
 
     async def _mark_lost(self) -> None:
         """Write down who fell silent and who speaks again."""
+        began_s = self._clock.monotonic_s()
         rows = await self._commits.read(lambda catalogue: catalogue.workers.all())
+        for removed in self.heard.keys() - {row.facts.worker for row in rows}:
+            if self.heard[removed].at_s < began_s:  # else it registered meanwhile
+                del self.heard[removed]
         changed = {row.facts.worker: not row.is_lost for row in rows if row.is_lost == self._lives(row.facts.worker)}
         was_lost = {row.facts.worker for row in rows if row.is_lost}
         self.lost = frozenset(worker for worker in was_lost if changed.get(worker, True)) | frozenset(

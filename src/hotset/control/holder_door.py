@@ -77,6 +77,8 @@ class _Visitor:
         self._door = door
         self._link: Link[ToControl] | None = None
         self._session: Session | None = None
+        #: Whether it said who it is, which it does once.
+        self._is_registering = False
         #: Whether the link is there for one blob alone.
         self._is_fetching = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -104,7 +106,8 @@ class _Visitor:
             self.dismiss("it did not register")
 
     def _hear(self, message: ToControl) -> None:
-        if isinstance(message, Register):
+        if isinstance(message, Register) and not self._is_registering:
+            self._is_registering = True
             self._start(self._register(message))
         elif self._session is not None:
             self._hear_holder(message, self._session)

@@ -6,6 +6,7 @@ A holder that is slow gets the newest snapshot when it is done with the last one
 import asyncio
 import contextlib
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -15,6 +16,7 @@ from hotset.control.asking import Replies, ask_all
 from hotset.control.commits import Change, Commits
 from hotset.control.fleet import Fleet
 from hotset.control.holder_session import Session
+from hotset.control.hourly import Hourly
 from hotset.control.until_written import until_written
 from hotset.control.usage import UsageCommands
 from hotset.core.clock import Clock
@@ -38,6 +40,9 @@ _log = logging.getLogger(__name__)
 _SILENT_S = 5.0
 #: No copy of a database is so many changes old; who says more lies.
 _EPOCHS_LOST_MAX = 1 << 32
+#: Alarms an hour about one name, and instances that asked for it and are remembered.
+_ALARMS_MAX = 8
+_TOLD_MAX = 64
 #: Between two looks at what holders apply.
 _LOOK_S = 0.05
 #: How long a gateway waits to be written down before it is served all the same.
@@ -89,8 +94,9 @@ class Holders:
         self._snapshot = RoutingSnapshot()
         self._sessions: dict[Peer, Session] = {}
         self._writing: set[asyncio.Task[Any]] = set()
-        #: Those that were refused and told of.
-        self._told: set[tuple[Peer, str]] = set()
+        #: The newest instances of each that were refused and told of.
+        self._told: dict[Peer, deque[str]] = {}
+        self._alarms = Hourly(clock, _ALARMS_MAX)
 
     # --- what control asks -----------------------------------------------------------------------------
 
@@ -200,10 +206,14 @@ class Holders:
         if live is not None:
             live.link.close("another process shows a newer fence" if is_other else "it has a newer link")
             live.end()
-        if live is not None and is_other:
-            await self._alarm(peer, live.instance)
-        if peer.role == "gateway":
-            await self._remember(session)
+        try:
+            if live is not None and is_other:
+                await self._alarm(peer, live.instance)
+            if peer.role == "gateway":
+                await self._remember(session)
+        except BaseException:  # nobody would end it: the door does not have it yet
+            self.ended(session)
+            raise
         return session
 
     def give_newest(self, session: Session) -> None:
@@ -328,10 +338,11 @@ class Holders:
             _log.error("a gateway is not written down as what it is", exc_info=error)
 
     async def _alarm(self, peer: Peer, instance: str) -> None:
-        """Tell once of each process that asks to be another, however often it does."""
-        if (peer, instance) in self._told:
+        """Tell once of each process that asks to be another, however often it does, and of so many an hour."""
+        told = self._told.setdefault(peer, deque(maxlen=_TOLD_MAX))
+        if instance in told or not self._alarms.is_one_more(str(peer)):
             return
-        self._told.add((peer, instance))
+        told.append(instance)
         self._on_conflict(peer.role)
         _log.critical("a second process says that it is %s; it serves nothing", peer)
         details = {"instance": instance}

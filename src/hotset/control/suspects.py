@@ -7,11 +7,12 @@ worker's, is told, and left to people. The telling is bounded, too: no worker fi
 
 import asyncio
 import logging
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Sequence
 
 from hotset.control.actors import WATCHDOG
 from hotset.control.commits import Commits
+from hotset.control.hourly import Hourly
 from hotset.control.withholding import Withholding
 from hotset.core.clock import Clock
 from hotset.core.errors import OperatorError
@@ -26,7 +27,6 @@ HOUR_MAX = 8
 SUSPICIONS_MAX = 64
 #: Versions that one row of the audit log names.
 _NAMED_MAX = 8
-_HOUR_S = 3600.0
 #: How often sources are asked.
 _LOOK_S = 0.5
 _Key = tuple[str, EngineName, int]
@@ -38,15 +38,14 @@ class Suspects:
     def __init__(self, commits: Commits, withholding: Withholding, clock: Clock) -> None:
         self._commits = commits
         self._withholding = withholding
-        self._clock = clock
         #: Whom to ask.
         self.sources: list[SuspicionSource] = []
         #: What was acted upon and is still being said.
         self._settled: set[_Key] = set()
         #: When versions were quarantined, by worker.
-        self._quarantines: dict[str, deque[float]] = {}
+        self._quarantines = Hourly(clock, HOUR_MAX)
         #: When it was written down that a worker is not believed.
-        self._rows: dict[str, deque[float]] = {}
+        self._rows = Hourly(clock, HOUR_MAX)
         #: How many suspicions of a worker were left and are in no row yet.
         self._unwritten: Counter[str] = Counter()
 
@@ -106,11 +105,11 @@ class Suspects:
         of_incident = [each.version for each in others if each.incident == suspicion.incident]
         if of_incident.index(suspicion.version) >= INCIDENT_MAX:
             return False
-        return self._is_one_more(self._quarantines, worker)
+        return self._quarantines.is_one_more(worker)
 
     async def _leave(self, worker: str, left: "_Left") -> None:
         """Write down what is left to people: in one row a look, and so many an hour, with what had none before it."""
-        if not self._is_one_more(self._rows, worker):
+        if not self._rows.is_one_more(worker):
             return
         num = self._unwritten[worker]
         _log.critical("a worker suspects more than is believed", extra={"worker": worker, "reason": f"{num} versions"})
@@ -120,17 +119,6 @@ class Suspects:
             WATCHDOG, lambda change: change.audit("watchdog.ignored", f"worker/{worker}", **details)
         )
         del self._unwritten[worker]
-
-    def _is_one_more(self, counted: dict[str, deque[float]], worker: str) -> bool:
-        """Whether something may be done once more this hour on a worker's word; if so, it is counted."""
-        now_s = self._clock.monotonic_s()
-        times = counted.setdefault(worker, deque())
-        while times and now_s - times[0] > _HOUR_S:
-            times.popleft()
-        if len(times) >= HOUR_MAX:
-            return False
-        times.append(now_s)
-        return True
 
 
 class _Left:

@@ -236,6 +236,8 @@ def test_a_worker_is_forgotten_only_when_it_is_lost_and_no_fence_comes_twice(tmp
             await inst.control.fleet.reconcile()
             assert (await inst.ok("DELETE", "/workers/a"))["worker"] == "a"
             assert (await inst.ok("GET", "/workers"))["workers"] == []
+            await inst.control.fleet.reconcile()
+            assert A not in inst.control.fleet.heard
             assert await inst.control.fleet.register(worker("a", base)) > fences["a"]
 
     run(story())

@@ -189,6 +189,45 @@ def test_a_fence_that_control_never_gave_is_not_believed(tmp_path: Path) -> None
     run(story())
 
 
+def test_alarms_about_one_name_are_bounded_whoever_asks_for_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            holders = holders_of(inst)
+            await comes(holders, G1, "first")
+            for number in range(20):
+                with pytest.raises(ConflictError):
+                    await comes(holders, G1, f"impostor {number}")
+            assert await conflicts(inst) == 8
+            inst.clock.now_s += 3601.0
+            with pytest.raises(ConflictError):
+                await comes(holders, G1, "another")
+            assert await conflicts(inst) == 9
+
+    run(story())
+
+
+def test_a_holder_whose_registration_fails_is_not_listed(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with installation(tmp_path) as inst:
+            base = Digest((await inst.add_base())["digest"])
+            holders = holders_of(inst)
+            first = await comes(holders, W1, "first")
+            await holders.facts(first, facts(base))
+            holders.ended(first)
+            older = await comes(holders, W1, "older")
+
+            def fails(_role: str) -> None:
+                raise RuntimeError("the counter is broken")
+
+            holders._on_conflict = fails  # what an alarm does fails in a way that nobody foresaw
+            with pytest.raises(RuntimeError):
+                await comes(holders, W1, "first again", first.fence)
+            assert not older.link.is_open
+            assert holders.views() == []
+
+    run(story())
+
+
 def test_workers_get_no_keys_and_gateways_share_rates(tmp_path: Path) -> None:
     async def story() -> None:
         async with installation(tmp_path) as inst:

@@ -18,6 +18,7 @@ from hotset.registry.approval import ApprovedVersion
 from hotset.storage.hashing import hash_file
 
 _FOLDER_MODE = 0o700
+_PART = ".part"
 
 
 class BlobSource(Protocol):
@@ -38,7 +39,7 @@ class BlobSource(Protocol):
 
 
 class LocalStore:
-    """Verified files of versions on this worker's disk. Calls block and take turns; run them off the event loop."""
+    """Verified files of versions on this worker's disk. Calls block, and may come from several threads at a time."""
 
     def __init__(self, root: Path, blobs: BlobSource) -> None:
         self._root = root
@@ -47,6 +48,8 @@ class LocalStore:
         self._turn = threading.Lock()
         #: Grows with each emptying: what was being brought for an engine that is gone comes to no other one's store.
         self._num_openings = 0
+        #: Numbers what is being filled, so that no two calls fill the same.
+        self._num_parts = 0
 
     def open(self) -> None:
         """Make the folder, empty.
@@ -57,7 +60,10 @@ class LocalStore:
         with self._turn:
             self._num_openings += 1
             _remove(self._root)
-            self._root.mkdir(mode=_FOLDER_MODE, parents=True)
+            # Only what still comes for an engine that is gone may have made it anew, and takes its part away itself.
+            self._root.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+            if left := [path for path in self._root.iterdir() if not path.name.endswith(_PART)]:
+                raise OSError(f"{left[0]} can't be removed")
 
     def holds(self, name: EngineName) -> bool:
         """Whether the version's files are here."""
@@ -85,21 +91,30 @@ class LocalStore:
         self._have(approved, lambda folder, _: folder.is_dir())
 
     def _have(self, approved: ApprovedVersion, is_fine: Callable[[Path, ApprovedVersion], bool]) -> Path:
-        """Return the version's folder, filled anew where what is there will not do."""
+        """Return the version's folder, filled anew where what is there will not do; nobody waits while it is filled."""
         record = approved.record
         name = engine_name(record.route)
         assert name is not None
         folder = self._root / name
-        opening = self._num_openings
-        if not self.holds(name):  # before our turn: others are not to wait for a network
-            for entry in record.manifest.files:
-                self._blobs.bring(entry.digest, entry.size_bytes)
         with self._turn:
-            if opening != self._num_openings:
-                raise LoadFailedError("The engine that the adapter was for is gone.")
-            if not is_fine(folder, approved):
-                _remove(folder)
-                self._fetch(folder, approved)
+            opening, number = self._num_openings, self._num_parts
+            self._num_parts += 1
+            if is_fine(folder, approved):
+                return folder
+            _remove(folder)
+        for entry in record.manifest.files:
+            self._blobs.bring(entry.digest, entry.size_bytes)
+        part = folder.with_name(f"{name}-{number}{_PART}")
+        try:
+            self._fill(part, approved)
+            with self._turn:
+                if opening != self._num_openings:
+                    raise LoadFailedError("The engine that the adapter was for is gone.")
+                if not is_fine(folder, approved):  # as it is where another call brought it meanwhile
+                    _remove(folder)
+                    part.rename(folder)
+        finally:
+            _remove(part)
         return folder
 
     def discard(self, name: EngineName) -> None:
@@ -107,18 +122,13 @@ class LocalStore:
         with self._turn:
             _remove(self._root / name)
 
-    def _fetch(self, folder: Path, approved: ApprovedVersion) -> None:
-        part = folder.with_name(folder.name + ".part")
+    def _fill(self, part: Path, approved: ApprovedVersion) -> None:
+        """Copy a version's blobs, that are on this machine, into a folder of their own; every byte is hashed."""
         _remove(part)
         self._root.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)  # somebody may have tidied it away
         part.mkdir(mode=_FOLDER_MODE)
-        try:
-            for entry in approved.record.manifest.files:
-                self._blobs.bring(entry.digest, entry.size_bytes)
-                self._blobs.copy_verified(entry.digest, part / entry.name)
-            part.rename(folder)
-        finally:
-            _remove(part)
+        for entry in approved.record.manifest.files:
+            self._blobs.copy_verified(entry.digest, part / entry.name)
 
     def _intact(self, folder: Path, approved: ApprovedVersion) -> bool:
         """Whether the folder holds exactly the approved bytes."""

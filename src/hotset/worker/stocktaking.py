@@ -12,6 +12,8 @@ from hotset.engines.port import Engine
 _log = logging.getLogger(__name__)
 #: Once for each heartbeat.
 _EVERY_S = 1.0
+#: So many questions in a row have no answer before it is told, once: an engine that is being ended has none either.
+_TOLD_AT = 5
 
 
 class Stocktaking:
@@ -26,12 +28,17 @@ class Stocktaking:
 
     async def run(self) -> None:
         """Ask until cancelled; one that is slow to answer is not asked again meanwhile."""
+        num_unanswered = 0
         while True:
             asked_at_s = self._clock.monotonic_s()
             try:
                 self._inventory, self._asked_at_s = await self._engine.inventory(), asked_at_s
             except HotsetError as error:  # perhaps it will the next time; whether it is gone is seen elsewhere
-                _log.warning("the engine does not say what it holds", extra={"reason": error.message})
+                num_unanswered += 1
+                if num_unanswered == _TOLD_AT:
+                    _log.warning("the engine does not say what it holds", extra={"reason": error.message})
+            else:
+                num_unanswered = 0
             await asyncio.sleep(_EVERY_S)
 
     def report(self) -> InventoryReport | None:

@@ -60,8 +60,9 @@ QUICK := tests/unit tests/property
 STEADY := tests/contract tests/docs tests/simulation tests/tidy $(addprefix tests/integration/,bench cli control storage)
 test: $(VENV)/.dev
 	@export OMP_NUM_THREADS=1; one=0; other=0; \
-	{ $(PYTEST) -m "not slow" $(QUICK) $(DECIDING:%=--cov=hotset.%) --cov-branch \
-	  --cov-report=term:skip-covered --cov-fail-under=95 && $(PYTEST) -m "not slow" $(STEADY); \
+	{ quick=0; $(PYTEST) -m "not slow" $(QUICK) $(DECIDING:%=--cov=hotset.%) --cov-branch \
+	  --cov-report=term:skip-covered --cov-fail-under=95 || quick=$$?; \
+	  $(PYTEST) -m "not slow" $(STEADY) && exit $$quick; \
 	} >$(VENV)/other-half.log 2>&1 & half=$$!; \
 	trap 'pkill -P $$half 2>/dev/null || true' EXIT; \
 	$(PYTEST) -m "not slow" $(patsubst %,--ignore=%,$(QUICK) $(STEADY)) tests || one=$$?; \

@@ -11,8 +11,9 @@ import pytest
 from hotset.core.ids import RequestId
 from hotset.core.on_call import RequestEntry
 from hotset.telemetry import request_log
-from hotset.telemetry.logs import configure, of_request
+from hotset.telemetry.logs import of_request
 from hotset.telemetry.request_log import RequestLog, find, newest_first, numbered, tail
+from tests.support.log_capture import captured_log
 
 
 def entry(number: int, **changes: object) -> RequestEntry:
@@ -162,11 +163,7 @@ def test_no_file_is_no_entries(tmp_path: Path) -> None:
 
 
 def test_log_lines_are_json_with_the_request_and_without_tokens() -> None:
-    stream = io.StringIO()
-    loggers = [logging.getLogger(name) for name in ("hotset", "uvicorn.error")]
-    before = [(logger.handlers[:], logger.level, logger.propagate) for logger in loggers]
-    try:
-        configure(stream=stream)
+    with captured_log() as stream:
         logger = logging.getLogger("hotset.gateway.test")
         logger.info("key %s used", "hs_secret0123456789", extra=of_request("id-1"))
         try:
@@ -174,11 +171,6 @@ def test_log_lines_are_json_with_the_request_and_without_tokens() -> None:
         except ValueError:
             logger.exception("two\nlines")
         logger.debug("not shown")
-    finally:
-        for logger, (handlers, level, propagate) in zip(loggers, before, strict=True):
-            logger.handlers[:] = handlers
-            logger.setLevel(level)
-            logger.propagate = propagate
     first, second = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert first["request_id"] == "id-1"
     assert first["level"] == "info"

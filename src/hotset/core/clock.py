@@ -22,6 +22,8 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's own clocks."""
 
-    #: The system's functions themselves, as a request asks some 25 times.
+    # The system's functions themselves, as a request asks some 25 times.
+    #: Seconds from an arbitrary start; never goes back.
     monotonic_s = staticmethod(time.monotonic)
+    #: Seconds since the Unix epoch, UTC.
     wall_s = staticmethod(time.time)

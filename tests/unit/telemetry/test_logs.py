@@ -1,12 +1,12 @@
 """A log line says what its record carries, and no token."""
 
-import io
 import json
 import logging
 from typing import Any
 
-from hotset.telemetry.logs import JsonLines, configure, of_request
+from hotset.telemetry.logs import JsonLines, of_request
 from hotset.telemetry.names import LOG_FIELDS
+from tests.support.log_capture import captured_log
 
 
 def line_of(message: str, **extra: Any) -> dict[str, Any]:
@@ -33,18 +33,9 @@ def test_tokens_are_taken_out_wherever_they_stand() -> None:
 
 
 def test_of_the_web_server_only_errors_are_kept_as_clients_could_fill_the_log_with_the_rest() -> None:
-    stream = io.StringIO()
-    loggers = [logging.getLogger(name) for name in ("hotset", "uvicorn.error")]
-    before = [(logger.handlers[:], logger.level, logger.propagate) for logger in loggers]
-    try:
-        configure(stream=stream)
-        server = loggers[1]
+    with captured_log() as stream:
+        server = logging.getLogger("uvicorn.error")
         server.info("Started server process [1]")
         server.warning("Invalid HTTP request received.")
         server.error("Exception in ASGI application")
-    finally:
-        for logger, (handlers, level, propagate) in zip(loggers, before, strict=True):
-            logger.handlers[:] = handlers
-            logger.setLevel(level)
-            logger.propagate = propagate
     assert [json.loads(line)["message"] for line in stream.getvalue().splitlines()] == ["Exception in ASGI application"]

@@ -1,6 +1,7 @@
 # make demo [ARGS=--once]   several tenants' adapters over one base, from nothing
 # make test                 everything but the slow checks of .ci/run
-# make check                format, lint, types, layers, house rules, unit tests
+# make lint                 format, lint, types, layers
+# make check                make lint, then house rules, documentation and unit tests
 # make clean                remove what the targets above made here (not a state folder elsewhere)
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -16,7 +17,7 @@ ARGS ?=
 PYTEST := $(BIN)/python -m pytest
 DECIDING := core registry admission routing residency dispatch sim planner
 
-.PHONY: help demo test check format unit clean
+.PHONY: help demo test lint check format unit clean
 help:
 	@sed -n 's/^# make/make/p' Makefile
 
@@ -68,11 +69,13 @@ test: $(VENV)/.dev
 	$(PYTEST) -m "not slow" $(patsubst %,--ignore=%,$(QUICK) $(STEADY)) tests || one=$$?; \
 	wait $$half || other=$$?; cat $(VENV)/other-half.log; exit $$((one | other))
 
-check: $(VENV)/.dev
+lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
+
+check: lint
 	$(PYTEST) -q tests/tidy tests/docs tests/unit
 
 format: $(VENV)/.dev

@@ -6,7 +6,7 @@ three of them leave jobs as well, as in `kill_jobs`. Every answer that came whol
 ended with an error that says so. After each kill everybody is served by every gateway again; and once no job is open
 and no lease is left, each worker's residency is, within a heartbeat, what its engine says that it holds. Then control
 is away for S seconds, while engines are killed so that known versions come from the trusted store again: every answer
-is whole. In the end every accepted job has one result, and the audit log is intact. Exit status 0 where all of that
+is whole, and, where S allows blocks that are long enough to tell, about as soon as with control. In the end every accepted job has one result, and the audit log is intact. Exit status 0 where all of that
 holds.
 """
 
@@ -35,6 +35,8 @@ _BLOCK_S = 60.0
 #: A gateway hears of an engine that is gone by the next heartbeat.
 _NOTICED_S = 2.0
 _RATIO_MAX, _SLACK_S = 2.0, 0.1
+#: Shorter blocks have too few answers for a 95th percentile to be judged by.
+_JUDGED_FROM_S = 20.0
 _SECTIONS = {
     "engine": {"num_slots": _SLOTS},
     "jobs": {**SETTINGS["jobs"], "pause_max_s": 1.0},
@@ -132,15 +134,16 @@ def run_away(fleet: Fleet, away_s: float, rng: random.Random) -> None:
     control.start()
     wait_served(fleet)
     num_answers = sum(block.outcomes.total() for block in blocks)
-    p95_s = median([block.p95_s for block in blocks])
+    p95_s, is_judged = median([block.p95_s for block in blocks]), block_s >= _JUDGED_FROM_S
     print(
         f"control away for {gone_s:.0f} s: {num_answers} answers, all whole, {num_fetched:.0f} versions from the "
         f"trusted store; p50 {median([block.p50_s for block in blocks]) * 1000:.0f} ms, p95 {p95_s * 1000:.0f} ms; "
-        f"with control p50 {with_control.p50_s * 1000:.0f} ms, p95 {with_control.p95_s * 1000:.0f} ms",
+        f"with control p50 {with_control.p50_s * 1000:.0f} ms, p95 {with_control.p95_s * 1000:.0f} ms"
+        f"{'' if is_judged else f' (blocks of {block_s:.0f} s: too short to be judged)'}",
         flush=True,
     )
     assert num_fetched > 0, "no version came from the trusted store while control was away"
-    assert p95_s <= _RATIO_MAX * with_control.p95_s + _SLACK_S, "control's absence harms hot traffic"
+    assert not is_judged or p95_s <= _RATIO_MAX * with_control.p95_s + _SLACK_S, "control's absence harms hot traffic"
 
 
 def num_fetches(fleet: Fleet) -> float:

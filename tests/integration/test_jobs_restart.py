@@ -1,5 +1,6 @@
 """The stock client's background responses through a server that is killed: created before, read after."""
 
+import contextlib
 import json
 import time
 from pathlib import Path
@@ -23,21 +24,23 @@ def client_of(url: str, token: str) -> openai.OpenAI:
 def test_a_background_response_outlives_a_killed_server(tmp_path: Path) -> None:
     with running_server(tmp_path, adapters=2, jobs=SOON) as server:
         token, other = server.tenants[_TENANT].token, server.tenants["tenant-1"].token
-        client = client_of(server.url, token)
-        created = client.responses.create(
-            model=ALIAS,
-            input=[{"role": "user", "content": "a b c"}],
-            instructions="d",
-            background=True,
-            temperature=0,
-            max_output_tokens=40,
-            metadata={"order": "7"},
-        )
+        with client_of(server.url, token) as client:
+            created = client.responses.create(
+                model=ALIAS,
+                input=[{"role": "user", "content": "a b c"}],
+                instructions="d",
+                background=True,
+                temperature=0,
+                max_output_tokens=40,
+                metadata={"order": "7"},
+            )
         assert (created.status, created.background, created.metadata) == ("queued", True, {"order": "7"})
         server.kill()
-    with bare_server(tmp_path / "home", write_config(tmp_path, engine={"kind": "embedded"}, jobs=SOON)) as server:
+    config = write_config(tmp_path, engine={"kind": "embedded"}, jobs=SOON)
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(bare_server(tmp_path / "home", config))
         server.process.wait_ready()
-        client = client_of(server.url, token)
+        client, stranger = (stack.enter_context(client_of(server.url, each)) for each in (token, other))
         done = read_to_end(client, created.id)
         assert done.status in ("completed", "incomplete"), done
         assert done.output_text
@@ -50,7 +53,7 @@ def test_a_background_response_outlives_a_killed_server(tmp_path: Path) -> None:
             max_tokens=40,
         )
         assert done.output_text == same.choices[0].message.content, "the job's answer is the model's own"
-        assert refusal(client_of(server.url, other), created.id) == refusal(client_of(server.url, other), "resp_none")
+        assert refusal(stranger, created.id) == refusal(stranger, "resp_none")
         client.responses.delete(created.id)
         assert refusal(client, created.id)[0] == 404
 

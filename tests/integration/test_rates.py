@@ -110,8 +110,7 @@ def test_the_default_budget_is_the_keys_then_the_aliass_then_the_tenants_then_th
 def test_the_official_client_sees_its_limits(tmp_path: Path) -> None:
     async def story() -> None:
         snapshot = under(Terms(requests_per_minute=60, tokens_per_minute=6000))
-        async with PlaneWorld(tmp_path, snapshot=snapshot).served() as world:
-            client = world.client()
+        async with PlaneWorld(tmp_path, snapshot=snapshot).served() as world, world.client() as client:
             raw = await client.chat.completions.with_raw_response.create(
                 model="support", messages=[{"role": "user", "content": "hello"}]
             )
@@ -120,6 +119,5 @@ def test_the_official_client_sees_its_limits(tmp_path: Path) -> None:
             assert raw.headers["x-ratelimit-reset-requests"].endswith("s")
             assert raw.parse().choices[0].message.content
             assert json.loads(raw.text)["usage"]["total_tokens"] > 0
-            await client.close()
 
     uvloop.run(story())

@@ -14,9 +14,11 @@ Hotset = Callable[..., Any]
 
 
 def test_an_operator_sees_a_job_without_its_words_and_ends_it(tmp_path: Path, hotset: Callable[[Path], Hotset]) -> None:
-    with running_server(tmp_path, adapters=1, kind="instant", jobs={"poll_s": 0.05}) as server:
+    with (
+        running_server(tmp_path, adapters=1, kind="instant", jobs={"poll_s": 0.05}) as server,
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key=server.tenants["tenant-0"].token, max_retries=0) as client,
+    ):
         command = hotset(server.home)
-        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key=server.tenants["tenant-0"].token, max_retries=0)
         created = client.responses.create(model=ALIAS, input="plutonium", background=True, max_output_tokens=3)
         while client.responses.retrieve(created.id).status in ("queued", "in_progress"):
             time.sleep(0.02)

@@ -4,6 +4,7 @@ One question goes to every tenant's model at once; the answers stream side by si
 another's model, and for one that does not exist, and gets the same answer to both.
 """
 
+import contextlib
 import json
 import threading
 from collections.abc import Mapping
@@ -78,25 +79,33 @@ def cast_lines() -> list[Line]:
 def ask_everyone(base_url: str, tokens: Mapping[str, str], console: Console, clock: Clock) -> list[Line]:
     """Put the question to every model at once and show the answers while they stream."""
     lines = cast_lines()
-    clients = {tenant: open_client(base_url, token) for tenant, token in tokens.items()}
-    threads = [threading.Thread(target=ask, args=(clients[line.tenant], line, clock), daemon=True) for line in lines]
     console.print(Text.assemble("\nOne question to every model at once: ", (QUESTION, "bold")))
-    for thread in threads:
-        thread.start()
-    if console.is_terminal:
-        with Live(panels(lines), console=console, refresh_per_second=REFRESH_HZ, transient=True) as live:
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(1 / REFRESH_HZ)
-                    live.update(panels(lines))
-    for thread in threads:
-        thread.join()
+    with contextlib.ExitStack() as stack:
+        clients = {tenant: stack.enter_context(open_client(base_url, token)) for tenant, token in tokens.items()}
+        threads = [
+            threading.Thread(target=ask, args=(clients[line.tenant], line, clock), daemon=True) for line in lines
+        ]
+        for thread in threads:
+            thread.start()
+        if console.is_terminal:
+            show_while_alive(threads, lines, console)
+        for thread in threads:
+            thread.join()
     console.print(panels(lines))
     return lines
 
 
+def show_while_alive(threads: list[threading.Thread], lines: list[Line], console: Console) -> None:
+    """Draw the answers again and again until every thread has ended."""
+    with Live(panels(lines), console=console, refresh_per_second=REFRESH_HZ, transient=True) as live:
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(1 / REFRESH_HZ)
+                live.update(panels(lines))
+
+
 def open_client(base_url: str, token: str) -> Any:
-    """Return an unchanged OpenAI client for the tenant plane.
+    """Return an unchanged OpenAI client for the tenant plane, to be closed by the caller.
 
     Raises:
         ConfigError: the openai package is not installed.
@@ -160,9 +169,9 @@ def show_refusal(base_url: str, tokens: Mapping[str, str], console: Console) -> 
         EngineFailedError: it was answered, or the two refusals differ.
     """
     asker, foreign = "globex", CAST[0]
-    client = open_client(base_url, tokens[asker])
     models = (foreign.name, foreign.adapter, "no-such-model")
-    replies = [refusal(client, model) for model in models]
+    with open_client(base_url, tokens[asker]) as client:
+        replies = [refusal(client, model) for model in models]
     console.print(f"\n[bold]{asker}[/] asks for {foreign.owner}'s model, and for one that does not exist:")
     for model, (status, message) in zip(models, replies, strict=True):
         console.print(f"  model={model!r}: {status} {message}", highlight=False, markup=False)

@@ -47,8 +47,13 @@ def settle(fleet: Fleet) -> Settled:
 
 
 def wait_served(fleet: Fleet) -> None:
-    """Return once every tenant is answered by every gateway."""
+    """Return once every process serves, and every tenant is answered by every gateway."""
     fleet.wait_complete()
+    wait_answered(fleet)
+
+
+def wait_answered(fleet: Fleet) -> None:
+    """Return once every tenant is answered by every gateway, whether or not control is there."""
     for gateway in GATEWAYS:
         for tenant in fleet.tenants.values():
             fleet.until(lambda g=gateway, t=tenant: _is_answered(fleet, g, t), f"{tenant.name} at {gateway}")

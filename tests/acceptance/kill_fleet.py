@@ -24,7 +24,7 @@ import httpx
 import psutil
 
 from hotset.bench.stats import median, percentile
-from tests.acceptance.fleet_checks import Settled, settle, wait_served
+from tests.acceptance.fleet_checks import Settled, settle, wait_answered, wait_served
 from tests.acceptance.fleet_load import GATEWAYS, Load, leaving_jobs, read_jobs
 from tests.acceptance.kill_jobs import SETTINGS, Client, check, client_of
 from tests.support.fleet import Fleet, FleetProcess, running_fleet
@@ -129,6 +129,7 @@ def run_away(fleet: Fleet, away_s: float, rng: random.Random) -> None:
     for _ in range(num_blocks):
         kill(fleet, "engine", rng)  # its store is emptied with its slots, so what it held is cold
         time.sleep(_NOTICED_S)
+        wait_answered(fleet)
         blocks.append(run_block(fleet, block_s))
     gone_s, num_fetched = time.monotonic() - gone_at_s, num_fetches(fleet) - fetched_before
     control.start()

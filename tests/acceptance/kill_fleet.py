@@ -6,8 +6,8 @@ three of them leave jobs as well, as in `kill_jobs`. Every answer that came whol
 ended with an error that says so. After each kill everybody is served by every gateway again; and once no job is open
 and no lease is left, each worker's residency is, within a heartbeat, what its engine says that it holds. Then control
 is away for S seconds, while engines are killed so that known versions come from the trusted store again: every answer
-is whole, and, where S allows blocks that are long enough to tell, about as soon as with control. In the end every accepted job has one result, and the audit log is intact. Exit status 0 where all of that
-holds.
+is whole, and, where S allows blocks that are long enough to tell, about as soon as with control. In the end every
+accepted job has one result, and the audit log is intact. Exit status 0 where all of that holds.
 """
 
 import argparse

@@ -25,6 +25,8 @@ from tests.support.agent_world import TENANT, AgentWorld, finish, forged, text_o
 from tests.support.remote_world import RemoteWorld
 
 KINDS = ("local", "remote")
+#: Tokens of an answer that no pause of the machine lets come to its end; this engine brings some 50,000 a second.
+ENDLESS = 10_000_000
 
 
 @dataclass
@@ -52,7 +54,7 @@ class Place:
 
     async def nothing_left(self) -> None:
         """Return once the agent holds no lease and the engine runs nothing."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(40):
             while self.world.agent.num_leases() or (await self.world.engines[-1].inventory()).running:
                 await asyncio.sleep(0.01)
 
@@ -74,7 +76,7 @@ def run(kind: str, root: Path, scenario: Scenario, **settings: int | float | str
     async def body() -> None:
         world = AgentWorld(root, **settings)  # pyright: ignore[reportArgumentType]
         world.is_as_read, world.kind = False, "instant_stepwise"
-        async with asyncio.timeout(60), place(kind, world) as found:
+        async with asyncio.timeout(100), place(kind, world) as found:
             await scenario(found)
 
     asyncio.run(body())
@@ -119,7 +121,7 @@ def test_many_requests_at_once_each_get_their_own_answer(kind: str, tmp_path: Pa
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_request_that_is_aborted_leaves_nothing(kind: str, tmp_path: Path) -> None:
     async def scenario(found: Place) -> None:
-        ticket = await found.submit("a", max_tokens=100_000)
+        ticket = await found.submit("a", max_tokens=ENDLESS)
         await ticket.events()
         await ticket.abort()
         assert found.world.agent.num_leases() == 0
@@ -132,22 +134,22 @@ def test_a_request_that_is_aborted_leaves_nothing(kind: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_call_that_is_cancelled_while_it_waits_leaves_nothing(kind: str, tmp_path: Path) -> None:
     async def scenario(found: Place) -> None:
-        holders = [await found.submit(name, max_tokens=200_000) for name in "ab"]
+        holders = [await found.submit(name, max_tokens=ENDLESS) for name in "ab"]
         waiting = asyncio.create_task(found.submit("c"))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(40):
             while found.world.agent.num_leases() < 3:
                 await asyncio.sleep(0.01)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(40):
             while found.world.agent.num_leases() > 2:
                 await asyncio.sleep(0.01)
         for holder in holders:
             await holder.abort()
         await found.nothing_left()
 
-    run(kind, tmp_path, scenario, num_slots=2, load_timeout_s=30.0)
+    run(kind, tmp_path, scenario, num_slots=2, load_timeout_s=60.0)
 
 
 async def refusal(found: Place, work: Work) -> HotsetError:
@@ -194,16 +196,23 @@ def test_a_request_of_a_newer_snapshot_waits_for_it(kind: str, tmp_path: Path) -
         assert not asking.done()
         found.world.publish_snapshot("a", "b")
         assert len(text_of(await finish(await asking)).split()) == 5
+
+    run(kind, tmp_path, scenario, snapshot_wait_s=60.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_snapshot_that_does_not_come_is_not_waited_for_without_end(kind: str, tmp_path: Path) -> None:
+    async def scenario(found: Place) -> None:
         ahead = found.work(Route(found.world.base.digest, found.world.route("a").adapter, 9), epoch=99)
         assert type(await refusal(found, ahead)) is EngineUnavailableError
 
-    run(kind, tmp_path, scenario, snapshot_wait_s=1.5)
+    run(kind, tmp_path, scenario, snapshot_wait_s=0.2)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_cold_request_is_told_when_to_come_back(kind: str, tmp_path: Path) -> None:
     async def scenario(found: Place) -> None:
-        holders = [await found.submit(name, max_tokens=200_000) for name in "ab"]
+        holders = [await found.submit(name, max_tokens=ENDLESS) for name in "ab"]
         with pytest.raises(AdapterColdError) as caught:
             await found.submit("c", budget_ms=50)
         assert caught.value.retry_after_ms >= 1
@@ -213,7 +222,7 @@ def test_a_cold_request_is_told_when_to_come_back(kind: str, tmp_path: Path) -> 
             await holder.abort()
         await found.nothing_left()
 
-    run(kind, tmp_path, scenario, num_slots=2, load_timeout_s=3.0)
+    run(kind, tmp_path, scenario, num_slots=2, load_timeout_s=5.0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -224,19 +233,20 @@ def test_the_first_word_on_work_that_waits_is_that_it_does_and_for_how_long(kind
         async def ask(name: str, budget_ms: int | None = None) -> Ticket:
             return await found.agent.submit(found.work(found.world.route(name), budget_ms=budget_ms), told.append)
 
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
         await finish(await ask("a"))
         assert told == [Waiting("loading", None)], "nothing was seen yet to tell by"
         await finish(await ask("a"))
+        taken_s = loop.time() - began_s
         assert len(told) == 1, "what is dispatched as it comes does not wait"
-        began_s = asyncio.get_running_loop().time()
         await finish(await ask("b"))
-        taken_s = asyncio.get_running_loop().time() - began_s
         assert told[1].lane == "loading"
         assert told[1].expected_s is not None
-        assert 0 < told[1].expected_s < taken_s + 1.0
-        running = await found.submit("a", max_tokens=200_000)
+        assert 0 < told[1].expected_s < taken_s + 1.0, "it is told by what those before it took"
+        running = await found.submit("a", max_tokens=ENDLESS)
         behind = asyncio.create_task(ask("a"))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(40):
             while len(told) < 3:
                 await asyncio.sleep(0.01)
         assert told[2].lane == "hot"
@@ -257,7 +267,7 @@ def test_the_first_word_on_work_that_waits_is_that_it_does_and_for_how_long(kind
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_engine_that_dies_ends_each_request_once(kind: str, tmp_path: Path) -> None:
     async def scenario(found: Place) -> None:
-        ticket = await found.submit("a", max_tokens=200_000)
+        ticket = await found.submit("a", max_tokens=ENDLESS)
         await ticket.events()
         await found.world.engines[-1].stop()
         events = await finish(ticket)

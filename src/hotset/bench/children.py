@@ -77,6 +77,7 @@ class Child:
                     os.killpg(self.popen.pid, signal.SIGCONT)  # one that is stopped hears nothing else
             with contextlib.suppress(subprocess.TimeoutExpired):  # the next way is harder
                 self.popen.wait(patience_s)
+        self.popen.wait()  # nothing outlives the last way, however long a busy machine takes for it
 
 
 class Nursery:

@@ -70,7 +70,7 @@ def median(figure: Spread | None) -> float:
 
 def num_loads(server: RunningServer) -> float:
     transport = httpx.HTTPTransport(uds=str(server.home / "run" / "admin.sock"))
-    with httpx.Client(transport=transport, base_url="http://control") as client:
+    with httpx.Client(transport=transport, base_url="http://control", timeout=60) as client:
         lines = client.get("/metrics").text.splitlines()
     counts = [line.split()[-1] for line in lines if line.startswith("hotset_adapter_load_duration_seconds_count")]
     return sum(map(float, counts))

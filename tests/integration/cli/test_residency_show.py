@@ -24,7 +24,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 def ask(server: RunningServer, tenant: str) -> None:
     headers = {"Authorization": f"Bearer {server.tenants[tenant].token}"}
     body = {"model": "adapter", "prompt": "hello", "max_tokens": 2}
-    answer = httpx.post(f"{server.url}/v1/completions", json=body, headers=headers, timeout=30)
+    answer = httpx.post(f"{server.url}/v1/completions", json=body, headers=headers, timeout=60)
     assert answer.status_code == 200, answer.text
 
 
@@ -36,7 +36,7 @@ def shown(command: Hotset, *options: object) -> dict[str, Any]:
 
 
 def metrics(server: RunningServer) -> str:
-    with httpx.Client(transport=httpx.HTTPTransport(uds=str(server.home / "run" / "admin.sock"))) as client:
+    with httpx.Client(transport=httpx.HTTPTransport(uds=str(server.home / "run" / "admin.sock")), timeout=60) as client:
         return client.get("http://hotset/metrics").text
 
 

@@ -24,7 +24,7 @@ Revive = Callable[..., AbstractContextManager[RunningServer]]
 
 @pytest.fixture(scope="module")
 def revive(tmp_path_factory: pytest.TempPathFactory) -> Revive:
-    """Return what gives a server with the embedded engine over a copy of a state folder made once."""
+    """Return what gives a server over a copy of a state folder made once, with the embedded engine if none is named."""
     world = tmp_path_factory.mktemp("world")
     with running_server(world, adapters=1, kind="instant") as server:
         tenants = server.tenants
@@ -66,7 +66,7 @@ class Stream(threading.Thread):
 def begun(server: RunningServer, tokens: int) -> Stream:
     stream = Stream(server, tokens)
     stream.start()
-    assert stream.has_begun.wait(30), server.log()
+    assert stream.has_begun.wait(60), server.log()
     return stream
 
 
@@ -76,7 +76,7 @@ def test_what_is_running_finishes_before_a_server_ends(revive: Revive, tmp_path:
         stream = begun(server, tokens=150)
         os.kill(server.pid, signal.SIGTERM)
         server.process.wait_end()
-        stream.join(30)
+        stream.join(60)
         assert stream.lines[-1] == "data: [DONE]"
         assert "Traceback" not in server.log()
     assert engines
@@ -85,23 +85,25 @@ def test_what_is_running_finishes_before_a_server_ends(revive: Revive, tmp_path:
 
 
 def test_what_does_not_finish_in_time_is_told_so(revive: Revive, tmp_path: Path) -> None:
-    with revive(tmp_path, worker={"drain_timeout_s": 0.2}) as server:
+    slow = {"kind": "fake", "speed": 0.1}  # a minute and a half, however late the signal comes
+    with revive(tmp_path, worker={"drain_timeout_s": 0.2}, engine=slow) as server:
         stream = begun(server, tokens=900)
         os.kill(server.pid, signal.SIGTERM)
         server.process.wait_end()
-        stream.join(30)
+        stream.join(60)
         assert "shutting_down" in stream.lines[-1]
 
 
 def test_a_second_signal_ends_at_once(revive: Revive, tmp_path: Path) -> None:
     with revive(tmp_path, worker={"drain_timeout_s": 600}) as server:
         engines = psutil.Process(server.pid).children()
-        begun(server, tokens=900)
+        stream = begun(server, tokens=900)
         os.kill(server.pid, signal.SIGINT)
         wait_for_log(server, "Ending;")
         os.kill(server.pid, signal.SIGINT)
         server.process.wait_end()
-    gone, alive = psutil.wait_procs(engines, timeout=20)
+        stream.join(60)
+    gone, alive = psutil.wait_procs(engines, timeout=60)
     assert gone
     assert not alive
 
@@ -113,7 +115,7 @@ def test_after_a_kill_the_same_folder_serves_again(revive: Revive, tmp_path: Pat
         begun(server, tokens=900)
         server.kill()
     assert (tmp_path / "home" / "run" / "admin.sock").exists()
-    assert not psutil.wait_procs(engines, timeout=20)[1]
+    assert not psutil.wait_procs(engines, timeout=60)[1]
     with bare_server(tmp_path / "home", tmp_path / "hotset.yaml") as again:
         again.process.wait_ready()
         body = {"model": "adapter", "prompt": "a b c", "max_tokens": 3}

@@ -286,7 +286,7 @@ def test_the_fleet_is_followed_until_it_is_cancelled(tmp_path: Path) -> None:
             base, name = await prepared(inst), await served(inst)
             following = asyncio.create_task(inst.control.fleet.run())
             await inst.control.fleet.register(worker("a", base))
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while name not in inst.holder.newest.homes:
                     await asyncio.sleep(0.05)
             assert inst.holder.newest.homes[name] == (A,)

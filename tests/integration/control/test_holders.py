@@ -336,7 +336,7 @@ def test_a_database_that_refuses_writes_costs_no_link_and_what_was_said_counts_i
             assert await inst.control.commits.read(known_holders) == []
             assert (worker.link.is_open, gateway.link.is_open) == (True, True)
             allow(inst, *tables)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 await asyncio.gather(*said)
                 while await inst.control.commits.read(known_holders) != [G1, W1]:
                     await asyncio.sleep(0.01)
@@ -358,7 +358,7 @@ def test_what_waits_for_the_database_ends_with_the_link(tmp_path: Path) -> None:
             await asyncio.wait({counting}, timeout=0.2)
             assert not counting.done()
             gateway.link.close("gone")
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 await counting
             assert not [each for each in sent(gateway) if isinstance(each, UsageKept)]
 
@@ -388,7 +388,7 @@ def test_who_is_gone_silent_or_behind_is_named_until_it_said_farewell(tmp_path: 
                 await inst.control.gateways.remove(LOCAL_ADMIN, "g1")
             back.is_leaving = True
             holders.ended(back)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while [each.name for each in await holders.missing()] != ["w1"]:
                     await asyncio.sleep(0.01)
             with pytest.raises(NotFoundError):

@@ -30,7 +30,7 @@ from tests.support.leashed import leashed
 from tests.support.server import BASE, TenantInPlace, add_tenant, write_config, write_world
 
 _START_S = 120.0
-_STOP_S = 30.0
+_STOP_S = 60.0
 #: For all of them, as making one takes longer than most answers; processes come and go, so no connection is kept.
 _HTTP = httpx.Client(
     limits=httpx.Limits(max_connections=None, max_keepalive_connections=0), timeout=60, trust_env=False
@@ -77,7 +77,7 @@ class FleetProcess:
         self.popen.kill()
         self.popen.wait()
 
-    def stop(self, timeout_s: float = 30.0) -> int:
+    def stop(self, timeout_s: float = _STOP_S) -> int:
         """End it gently; return its exit status."""
         assert self.popen is not None
         if self.is_alive:

@@ -58,7 +58,7 @@ demo: $(VENV)/.demo
 
 # Two halves at once, one a core: those of one start processes and wait for them.
 QUICK := tests/unit tests/property
-STEADY := tests/contract tests/docs tests/simulation tests/tidy $(addprefix tests/integration/,bench cli control storage)
+STEADY := tests/docs tests/simulation tests/tidy $(addprefix tests/integration/,bench cli control storage)
 test: $(VENV)/.dev
 	@export OMP_NUM_THREADS=1; one=0; other=0; \
 	{ quick=0; $(PYTEST) -m "not slow" $(QUICK) $(DECIDING:%=--cov=hotset.%) --cov-branch \

@@ -191,7 +191,7 @@ def test_an_agent_serves_its_own_base_only_and_only_once_its_engine_serves(tmp_p
 
 async def begin_again(world: AgentWorld) -> None:
     """Wait until another engine than the first serves."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(world.engines) < 2 or not world.agent.is_ready():
             await asyncio.sleep(0.01)
 
@@ -203,7 +203,7 @@ def test_an_agent_that_is_stopped_while_its_engine_starts_ends(tmp_path: Path, a
         life = asyncio.create_task(world.agent.run())
         await asyncio.sleep(after_s)
         await world.agent.stop()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await life
         assert not world.agent.is_ready()
         assert not any(engine.pid is not None and psutil.pid_exists(engine.pid) for engine in world.engines)
@@ -249,7 +249,7 @@ def test_an_engine_that_can_not_be_spawned_is_tried_again(tmp_path: Path) -> Non
             return engine
 
         world.agent._make_engine = make_engine  # pyright: ignore[reportPrivateUsage]
-        async with asyncio.timeout(60), world.running():
+        async with asyncio.timeout(100), world.running():
             assert len(world.engines) == 2
             assert await world.answer("a")
 
@@ -272,7 +272,7 @@ def test_an_engine_that_hangs_is_ended_and_nobody_waits_for_it(tmp_path: Path) -
         assert await world.answer("a")
         assert world.agent.num_leases() == 0
 
-    run(tmp_path, scenario, effect_timeout_s=3.0)
+    run(tmp_path, scenario, effect_timeout_s=6.0)
 
 
 def test_a_link_in_a_versions_place_is_replaced_and_never_followed(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_a_version_that_is_withdrawn_leaves_its_slot_while_frozen(tmp_path: Path
     async def scenario(world: AgentWorld) -> None:
         await world.answer("a")
         world.publish_snapshot("b", is_frozen=True)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (await world.engines[0].inventory()).loaded:
                 await asyncio.sleep(0.01)
         assert world.agent.num_leases() == 0

@@ -127,7 +127,7 @@ async def far(
     fetcher.grants_from(link)
     running = asyncio.create_task(link.run())
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not member.epochs:
                 await asyncio.sleep(0.01)
         with ThreadPoolExecutor(8) as threads:
@@ -141,7 +141,7 @@ async def far(
 
 def run(root: Path, scenario: Callable[[Far], object], **more: object) -> None:
     async def body() -> None:
-        async with asyncio.timeout(60), installation(root / "inst") as inst, far(root, inst, **more) as world:  # pyright: ignore
+        async with asyncio.timeout(100), installation(root / "inst") as inst, far(root, inst, **more) as world:  # pyright: ignore
             await scenario(world)  # pyright: ignore
 
     asyncio.run(body())
@@ -190,7 +190,7 @@ def test_a_grant_is_for_one_worker_and_a_short_time(tmp_path: Path) -> None:
         shown = Fetch(PROTOCOL, W1, own)
 
         def first_word(fetch: Fetch) -> bytes:
-            with connect_blocking(world.address, None, timeout_s=5) as end:
+            with connect_blocking(world.address, None, timeout_s=60) as end:
                 end.sendall(frame(fetch))
                 return end.recv(200)
 
@@ -239,7 +239,7 @@ def test_without_control_what_was_fetched_is_there_and_the_rest_is_refused(tmp_p
     async def scenario(world: Far) -> None:
         await world.bring("a")
         await world.door.close()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while world.link.is_registered:
                 await asyncio.sleep(0.01)
         await world.bring("a")

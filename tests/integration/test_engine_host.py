@@ -34,13 +34,13 @@ class StumblingEngine(InstantEngine):
 def owner() -> Iterator[socket.socket]:
     """The owner's end of a host that runs until it is closed."""
     ours, theirs = socket.socketpair()
-    ours.settimeout(10)
+    ours.settimeout(60)
     engine = StumblingEngine(tiny_base_version(), num_slots=1, rank_max=8, num_waiting_max=8)
     host = threading.Thread(target=lambda: Host(engine, theirs).run(FrameSplitter(), []))
     host.start()
     yield ours
     ours.close()
-    host.join(10)
+    host.join(60)
     theirs.close()
     assert not host.is_alive()
 

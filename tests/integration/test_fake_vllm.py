@@ -23,7 +23,7 @@ Scenario = Callable[[Fake], Awaitable[None]]
 
 def play(scenario: Scenario, **options: Any) -> None:
     async def body() -> None:
-        async with asyncio.timeout(30), fake_server(**options) as fake:
+        async with asyncio.timeout(100), fake_server(**options) as fake:
             await scenario(fake)
 
     asyncio.run(body())
@@ -163,13 +163,13 @@ def test_a_stream_outlives_the_unload_of_its_adapter(folders: dict[str, Path]) -
 def test_a_load_in_place_changes_a_stream_in_the_middle(folders: dict[str, Path]) -> None:
     async def scenario(fake: Fake) -> None:
         await fake.load("a", folders["a"])
-        async with fake.streaming("a", max_tokens=20) as stream:
+        async with fake.streaming("a", max_tokens=200) as stream:
             first = await stream.next()
             assert (await fake.load("a", folders["b"], load_inplace=True)).status_code == 200
             text = f"{first}{await stream.rest()}"
         assert text.startswith(expected(folders["a"], 1))
-        assert text.endswith(expected(folders["b"], 20)[-10:])
-        assert text not in (expected(folders["a"], 20), expected(folders["b"], 20))
+        assert text.endswith(expected(folders["b"], 200)[-10:])
+        assert text not in (expected(folders["a"], 200), expected(folders["b"], 200))
 
     play(scenario, speed=10.0)
 
@@ -193,11 +193,11 @@ def test_base_rows_beside_adapters_get_the_last_slots_unless_the_plugin_repairs_
     async def beside_two(fake: Fake) -> str:
         for name in "ab":
             await fake.load(name, folders[name])
-        async with fake.streaming("a", max_tokens=40) as a, fake.streaming("b", max_tokens=40) as b:
+        async with fake.streaming("a", max_tokens=200) as a, fake.streaming("b", max_tokens=200) as b:
             beside = [await a.next() or "", await b.next() or ""]
             base = await fake.chat("base")
             texts = [beside[0] + await a.rest(), beside[1] + await b.rest()]
-        assert texts == [expected(folders[name], 40) for name in "ab"]
+        assert texts == [expected(folders[name], 200) for name in "ab"]
         assert await fake.chat("base") == expected(None), "alone it is the base"
         return base
 
@@ -297,7 +297,7 @@ def test_the_only_metric_of_adapters_grows_with_every_set_of_them(folders: dict[
         await fake.load("b", folders["b"])
         await fake.chat("a")
         await fake.chat("b")
-        await asyncio.gather(fake.chat("a", max_tokens=30), fake.chat("b", max_tokens=30))
+        await asyncio.gather(fake.chat("a", max_tokens=200), fake.chat("b", max_tokens=200))
         lines = [line for line in (await fake.client.get("/metrics")).text.splitlines() if not line.startswith("#")]
         labels = [line.partition("{")[2].partition("}")[0] for line in lines]
         for names in ("a", "b", "a,b"):

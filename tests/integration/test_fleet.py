@@ -14,7 +14,7 @@ import yaml
 
 from tests.support.adapters import BASE_NAME
 from tests.support.certificates import Authority
-from tests.support.fleet import Fleet, ask, free_port, own_text, running_fleet, text_of
+from tests.support.fleet import Fleet, ask, free_port, get, own_text, running_fleet, text_of
 from tests.support.server import BASE, add_tenant, write_config, write_world
 
 pytestmark = pytest.mark.timeout(240)
@@ -22,7 +22,8 @@ pytestmark = pytest.mark.timeout(240)
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Generator[Fleet]:
-    with running_fleet(tmp_path_factory.mktemp("fleet"), workers=3, gateways=2) as found:
+    root = tmp_path_factory.mktemp("fleet")
+    with running_fleet(root, workers=3, gateways=2, worker={"drain_timeout_s": 60}) as found:
         yield found
 
 
@@ -63,11 +64,11 @@ def test_a_change_reaches_every_holder_and_each_says_so(fleet: Fleet) -> None:
     fleet.until(lambda: all(holder["is_current"] for holder in holders(fleet).values()), "every acknowledgement")
     headers = {"authorization": f"Bearer {issued['token']}"}
     urls = [f"{fleet.url(name)}/v1/models" for name in ("g1", "g2")]
-    assert [httpx.get(url, headers=headers).status_code for url in urls] == [200, 200]
+    assert [get(url, headers=headers).status_code for url in urls] == [200, 200]
     with fleet.admin() as admin:
         admin.post(f"/keys/{issued['key']['id']}/revoke", {})
     fleet.until(lambda: all(holder["is_current"] for holder in holders(fleet).values()), "every acknowledgement")
-    assert [httpx.get(url, headers=headers).status_code for url in urls] == [401, 401]
+    assert [get(url, headers=headers).status_code for url in urls] == [401, 401]
 
 
 def test_a_gateway_says_when_it_takes_requests(fleet: Fleet) -> None:
@@ -124,7 +125,7 @@ def audit(fleet: Fleet) -> list[dict[str, object]]:
 
 def admin_metrics(fleet: Fleet) -> str:
     transport = httpx.HTTPTransport(uds=str(fleet.home / "run" / "admin.sock"))
-    with httpx.Client(transport=transport, base_url="http://control") as client:
+    with httpx.Client(transport=transport, base_url="http://control", timeout=60) as client:
         return client.get("/metrics").text
 
 
@@ -183,7 +184,7 @@ def test_control_over_an_older_copy_of_its_database_is_heard_all_the_same(fleet:
         issued = admin.post("/keys", {"tenant": tenant.name})
     headers = {"authorization": f"Bearer {issued['token']}"}
     urls = [f"{fleet.url(name)}/v1/models" for name in ("g1", "g2")]
-    fleet.until(lambda: [httpx.get(url, headers=headers).status_code for url in urls] == [200, 200], "the key")
+    fleet.until(lambda: [get(url, headers=headers).status_code for url in urls] == [200, 200], "the key")
     control.kill()
     with contextlib.closing(sqlite3.connect(fleet.home / "hotset.db")) as database, database:
         database.execute("UPDATE settings SET value = '1' WHERE name = 'epoch'")
@@ -191,7 +192,7 @@ def test_control_over_an_older_copy_of_its_database_is_heard_all_the_same(fleet:
     fleet.until(control.addresses, "control")
     with fleet.admin() as admin:
         admin.post(f"/keys/{issued['key']['id']}/revoke", {})
-    fleet.until(lambda: [httpx.get(url, headers=headers).status_code for url in urls] == [401, 401], "the revocation")
+    fleet.until(lambda: [get(url, headers=headers).status_code for url in urls] == [401, 401], "the revocation")
     fleet.until(lambda: all(holder["is_current"] for holder in holders(fleet).values()), "every acknowledgement")
     assert all_answer(fleet, "g1")
 
@@ -207,8 +208,8 @@ def test_a_gateway_stops_when_control_was_away_for_too_long(tmp_path: Path) -> N
             lambda: (found := ask(fleet.url("g1"), tenant)).status_code == 503 and found, "the refusal"
         )
         assert json.loads(refused.text)["error"]["code"] == "control_unreachable"
-        assert httpx.get(f"{fleet.url('g1')}/readyz").json() == {"status": "control_unreachable"}
-        models = httpx.get(f"{fleet.url('g1')}/v1/models", headers={"authorization": f"Bearer {tenant.token}"})
+        assert get(f"{fleet.url('g1')}/readyz").json() == {"status": "control_unreachable"}
+        models = get(f"{fleet.url('g1')}/v1/models", headers={"authorization": f"Bearer {tenant.token}"})
         assert models.status_code == 503
         fleet.processes["control"].start()
         fleet.until(lambda: answers(fleet, "g1", tenant.name), "answers once control is back")
@@ -228,7 +229,7 @@ def test_a_job_outlives_the_gateway_that_accepted_it(tmp_path: Path) -> None:
         fleet.processes["g1"].kill()
 
         def finished() -> dict[str, object] | None:
-            found = httpx.get(f"{fleet.url('g2')}{path}", headers=headers, timeout=60).json()
+            found = get(f"{fleet.url('g2')}{path}", headers=headers).json()
             return None if found["status"] in ("queued", "in_progress") else found
 
         found = fleet.until(finished, "the job's end")

@@ -3,11 +3,10 @@
 import shutil
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.support.adapters import BASE_NAME
-from tests.support.fleet import Fleet, ask, own_text, text_of
+from tests.support.fleet import Fleet, ask, get, own_text, text_of
 from tests.support.server import BASE, add_tenant, write_config, write_world
 
 _FETCHES = 'hotset_blob_fetches_total{outcome="done"}'
@@ -66,6 +65,6 @@ def count(fleet: Fleet, series: str) -> int:
     """What this start of the worker counted."""
     found = fleet.processes["w1"].addresses()
     assert found is not None
-    lines = httpx.get(f"{found.admin_url}/metrics").text.splitlines()
+    lines = get(f"{found.admin_url}/metrics").text.splitlines()
     counts = [line for line in lines if line.startswith(series)]
     return int(float(counts[0].rpartition(" ")[2])) if counts else 0

@@ -10,11 +10,10 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from hotset.core.errors import NotFoundError
-from tests.support.fleet import Fleet, ask, running_fleet
+from tests.support.fleet import Fleet, ask, get, running_fleet
 
 pytestmark = pytest.mark.timeout(240)
 NUM_ADAPTERS = 4
@@ -44,13 +43,13 @@ def told(fleet: Fleet, path: str, **query: Any) -> dict[str, Any]:
 def command(fleet: Fleet, *words: str) -> "subprocess.CompletedProcess[str]":
     """Run a command of the command line against this installation."""
     line = [sys.executable, "-m", "hotset.cli", "--home", str(fleet.home), *words]
-    return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
 
 
 def metrics_of(fleet: Fleet, name: str) -> str:
     found = fleet.processes[name].addresses()
     assert found is not None
-    return httpx.get(f"{found.admin_url}/metrics").text
+    return get(f"{found.admin_url}/metrics").text
 
 
 def requests_used(fleet: Fleet) -> dict[str, int]:
@@ -110,7 +109,7 @@ def test_top_is_of_all_gateways_and_workers_together(fleet: Fleet) -> None:
     whole(fleet)
     for gateway in ("g1", "g2", "g2"):
         served(fleet, gateway, "tenant-0")
-    shown = told(fleet, "/top")
+    shown = fleet.until(lambda: (found := told(fleet, "/top"))["unreached"] == [] and found, "everybody's word")
     by_gateway = {each["gateway"]: each["per_minute"]["requests"] for each in shown["gateways"]}
     assert list(by_gateway) == ["g1", "g2"]
     assert shown["per_minute"]["requests"] == sum(by_gateway.values()) >= 3
@@ -221,7 +220,7 @@ def test_readiness_of_each_process_is_true(fleet: Fleet) -> None:
     def status(name: str, page: str) -> int:
         found = fleet.processes[name].addresses()
         assert found is not None
-        return httpx.get(f"{found.admin_url}{page}").status_code
+        return get(f"{found.admin_url}{page}").status_code
 
     for name in ("g1", "g2", "w1", "w2"):
         assert (status(name, "/healthz"), status(name, "/readyz")) == (200, 200)
@@ -231,7 +230,7 @@ def test_readiness_of_each_process_is_true(fleet: Fleet) -> None:
     # Without a worker that can be reached a gateway is there, and not ready.
     fleet.until(lambda: status("g1", "/readyz") == 503, "the gateway's word that it is not ready")
     assert status("g1", "/healthz") == 200
-    assert httpx.get(f"{fleet.url('g1')}/readyz").json() == {"status": "no_engine"}
+    assert get(f"{fleet.url('g1')}/readyz").json() == {"status": "no_engine"}
     for worker in ("w1", "w2"):
         fleet.processes[worker].start()
     fleet.until(lambda: fleet.num_linked_workers() == 2, "both workers")
@@ -247,8 +246,8 @@ def test_a_gateway_without_a_snapshot_is_not_ready(tmp_path: Path) -> None:
         control.stop()
         gateway = fleet.add("gateway", "g1")
         found = fleet.until(gateway.addresses, "the gateway")
-        assert httpx.get(f"{found.admin_url}/healthz").status_code == 200
-        assert httpx.get(f"{found.admin_url}/readyz").status_code == 503
-        assert httpx.get(f"{found.tenant_url}/readyz").json() == {"status": "no_snapshot"}
+        assert get(f"{found.admin_url}/healthz").status_code == 200
+        assert get(f"{found.admin_url}/readyz").status_code == 503
+        assert get(f"{found.tenant_url}/readyz").json() == {"status": "no_snapshot"}
     finally:
         fleet.stop()

@@ -26,7 +26,7 @@ def test_a_link_whose_last_words_nobody_reads_ends() -> None:
         await asyncio.get_running_loop().create_connection(lambda: link, sock=near)
         link.send(b"x" * (4 << 20))
         link.close("no more")
-        await asyncio.wait_for(ended.wait(), 250)  # five seconds
+        await asyncio.wait_for(ended.wait(), 3000)  # a minute
         assert not link.is_open
         far.close()
 

@@ -39,7 +39,7 @@ def beat_of(worker: str, report: str) -> BeatNow:
 def test_nobody_says_how_another_worker_is(tmp_path: Path, me: Peer, beat: BeatNow) -> None:
     async def scenario(world: Far) -> None:
         world.link.send(beat)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while world.link.is_registered:
                 await asyncio.sleep(0.01)
         assert list(world.holders.view_residency()) == []
@@ -50,7 +50,7 @@ def test_nobody_says_how_another_worker_is(tmp_path: Path, me: Peer, beat: BeatN
 def test_control_whose_database_is_an_older_copy_numbers_above_what_is_applied_already(tmp_path: Path) -> None:
     async def scenario(world: Far) -> None:
         commits = world.holders._commits
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             world.holders.apply(replace(snapshot_of(world.versions, "a"), epoch=40))
             while world.holders.views()[0].epoch < 40:
                 await asyncio.sleep(0.01)
@@ -68,7 +68,7 @@ def test_control_whose_database_is_an_older_copy_numbers_above_what_is_applied_a
 def test_a_link_registers_once(tmp_path: Path) -> None:
     async def scenario(world: Far) -> None:
         world.link.send(Register(PROTOCOL, Peer("worker", "w2"), "again"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while world.link.is_registered:
                 await asyncio.sleep(0.01)
         assert Peer("worker", "w2") not in [view.peer for view in world.holders.views()]
@@ -79,7 +79,7 @@ def test_a_link_registers_once(tmp_path: Path) -> None:
 def test_a_holder_that_applies_what_nobody_can_have_published_is_let_go_of(tmp_path: Path) -> None:
     async def scenario(world: Far) -> None:
         world.link.send(Applied(1 << 62))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while world.link.is_registered:
                 await asyncio.sleep(0.01)
         assert world.holders._commits.snapshot.epoch < 40
@@ -90,7 +90,7 @@ def test_a_holder_that_applies_what_nobody_can_have_published_is_let_go_of(tmp_p
 def fetch(world: Far, me: Peer, name: str) -> socket.socket:
     """Show a grant on a link of its own, and read nothing."""
     word = world.grants.give(me, world.digest(name), world.holders.snapshot)
-    end = connect_blocking(world.address, None, timeout_s=20)
+    end = connect_blocking(world.address, None, timeout_s=60)
     end.sendall(frame(Fetch(PROTOCOL, me, word)))
     return end
 
@@ -109,7 +109,7 @@ def test_a_worker_that_does_not_read_is_in_no_other_ones_way_and_in_its_own_for_
         blob = blob_path(world.versions, "a")
         blob.chmod(0o600)
         blob.write_bytes(b"x" * LARGE_BYTES)
-        world.door.blobs = world.grants = BlobGrants(world.versions.blobs, world.clock, send_s=0.2)
+        world.door.blobs = world.grants = BlobGrants(world.versions.blobs, world.clock, send_s=1.0)
         stuck = [await asyncio.to_thread(fetch, world, W1, "a") for _ in range(9)]
         others = await asyncio.to_thread(fetch, world, W2, "b")
         assert frame(Registered(world.door.me)) in await asyncio.to_thread(read_to_the_end, others)

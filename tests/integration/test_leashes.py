@@ -65,7 +65,7 @@ def wait_gone(pid: int) -> bool:
         except psutil.NoSuchProcess:
             return True
 
-    return within(is_gone, 30.0)
+    return within(is_gone, 60.0)
 
 
 def within(is_so: Callable[[], bool], seconds: float) -> bool:
@@ -98,6 +98,6 @@ def test_a_server_that_a_command_started_ends_with_it(number: signal.Signals, tm
 def test_a_leashed_command_keeps_its_process_id_its_words_and_its_status() -> None:
     command = leashed([sys.executable, "-c", "import os, sys; print(os.getpid(), sys.argv[1:]); sys.exit(3)", "a b"])
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
-        said, _ = running.communicate(timeout=30)
+        said, _ = running.communicate(timeout=60)
     assert (said.strip(), running.returncode) == (f"{running.pid} ['a b']", 3)
     assert os.getpid() != running.pid

@@ -178,7 +178,7 @@ def test_each_head_of_a_connection_has_a_time_of_its_own(tmp_path: Path) -> None
             for sent in (b"", b"GET / HT"):
                 reader, writer = await connect(world.port)
                 writer.write(sent)
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(60):
                     assert await reader.read() == b""
                 await close(writer)
             reader, writer = await connect(world.port)
@@ -199,7 +199,7 @@ def test_a_body_that_nobody_reads_may_not_trickle_for_ever(tmp_path: Path) -> No
             reader, writer = await connect(world.port)
             writer.write(raw_request(b"{", token="hs_wrong", headers={"content-length": "1000"}))
             assert (await read_answer(reader)).status == 401
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while not reader.at_eof():
                     writer.write(b" ")
                     await asyncio.sleep(0.05)
@@ -216,7 +216,7 @@ def test_connections_are_bounded(tmp_path: Path) -> None:
     async def story() -> None:
         async with PlaneWorld(tmp_path, settings=settings).served() as world:
             open_ones = [await connect(world.port) for _ in range(3)]
-            await asyncio.sleep(0.05)
+            await eventually(lambda: world.num_connections == 3)
             reader, writer = await connect(world.port)
             with contextlib.suppress(ConnectionError):
                 assert await reader.read() == b""
@@ -225,7 +225,7 @@ def test_connections_are_bounded(tmp_path: Path) -> None:
             assert (await read_answer(open_ones[0][0])).status == 200
             for _, each in open_ones:
                 await close(each)
-            await asyncio.sleep(0.05)
+            await eventually(lambda: world.num_connections == 0)
             assert (await ask(world.port, raw_request(b"", method="GET", path="/healthz"))).status == 200
 
     uvloop.run(story())

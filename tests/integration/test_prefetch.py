@@ -15,7 +15,7 @@ def run(root: Path, scenario: object, **settings: object) -> None:
     async def body() -> None:
         world = AgentWorld(root, worker="w1", **settings)  # pyright: ignore[reportArgumentType]
         world.quotas = {TENANT: Quota(reserve_slots=1, limit_slots=world.num_slots)}
-        async with asyncio.timeout(60), world.running():
+        async with asyncio.timeout(100), world.running():
             await scenario(world)  # pyright: ignore
 
     asyncio.run(body())
@@ -33,7 +33,7 @@ def come_home(world: AgentWorld, **homes: tuple[WorkerId, ...]) -> None:
 async def becomes(world: AgentWorld, what: str, names: set[str]) -> None:
     """Return once the worker's heartbeat says that these versions, and no others, are there."""
     expected = {world.engine_name(name) for name in names}
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while set(getattr(world.agent.heartbeat(W1, fence=1, number=1), what)) != expected:
             await asyncio.sleep(0.01)
 
@@ -86,7 +86,7 @@ def test_an_engine_that_starts_anew_finds_its_homes_again(tmp_path: Path) -> Non
         come_home(world, a=(W1,))
         await becomes(world, "warm", {"a"})
         await world.engines[0].stop()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(world.engines) < 2 or not world.agent.is_ready():
                 await asyncio.sleep(0.01)
         await becomes(world, "warm", {"a"})

@@ -47,7 +47,7 @@ def test_leases_charges_and_evictions_are_shown_as_they_come_and_go(tmp_path: Pa
     world.quotas = {TENANT: Quota(reserve_slots=1, limit_slots=2), OTHER: Quota(limit_slots=2)}
 
     async def story() -> None:
-        async with asyncio.timeout(60), world.running():
+        async with asyncio.timeout(100), world.running():
             assert report_of(world).next == NextRoom(slot=0)
             ticket = await world.submit("a")
             slot = report_of(world).slots[0]
@@ -85,7 +85,7 @@ def test_what_the_engine_itself_holds_and_runs_is_shown_beside_it(tmp_path: Path
             await asyncio.sleep(0.01)
 
     async def story() -> None:
-        async with asyncio.timeout(60), world.running():
+        async with asyncio.timeout(100), world.running():
             assert (await inventory_after(0.0)).loaded == ()
             await world.answer("a")
             found = await inventory_after(time.monotonic())
@@ -103,7 +103,7 @@ def test_who_wants_a_slot_and_has_none_is_shown(tmp_path: Path) -> None:
     world.quotas = {TENANT: Quota(reserve_slots=1)}
 
     async def story() -> None:
-        async with asyncio.timeout(60), world.running():
+        async with asyncio.timeout(100), world.running():
             ticket = await world.submit("a")
             assert report_of(world).next == NextRoom(slot=None)
             wanting = asyncio.create_task(world.submit("b", tenant=OTHER))
@@ -122,7 +122,7 @@ def test_a_dead_engines_slots_are_not_shown_any_more(tmp_path: Path) -> None:
     world = AgentWorld(tmp_path)
 
     async def story() -> None:
-        async with asyncio.timeout(60), world.running():
+        async with asyncio.timeout(100), world.running():
             await world.answer("a")
             assert resident(world.metrics.text())["warm", "8"] > 0
             pid = world.engines[0].pid

@@ -16,7 +16,7 @@ def test_a_lease_ends_with_the_engines_last_event_though_nobody_reads_it(tmp_pat
     world.is_as_read = False
 
     async def story() -> None:
-        async with asyncio.timeout(60), world.running():
+        async with asyncio.timeout(100), world.running():
             unread = await world.submit("a")
             assert await world.answer("b") != ""
             assert world.agent.num_leases() == 0
@@ -33,7 +33,7 @@ def test_one_tenants_unread_streams_leave_the_engine_to_others(tmp_path: Path) -
     world.quotas = {TENANT: Quota(reserve_slots=1)}
 
     async def story() -> None:
-        async with asyncio.timeout(60), world.running():
+        async with asyncio.timeout(100), world.running():
             unread = [await world.submit("a", tenant=OTHER) for _ in range(6)]
             assert await world.answer("b") != ""
             for ticket in unread:

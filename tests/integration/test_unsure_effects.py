@@ -38,11 +38,11 @@ class UnsureEngine(HostedEngine):
 
 def run_unsure(root: Path, call: str) -> list[str]:
     """Ask for more versions than slots while two answers to such a call are lost; return all answers."""
-    world = AgentWorld(root, load_timeout_s=20)
+    world = AgentWorld(root, load_timeout_s=60)
     world.make_engine = UnsureEngine
 
     async def story() -> list[str]:
-        async with asyncio.timeout(60), world.running():
+        async with asyncio.timeout(100), world.running():
             (engine,) = world.engines
             assert isinstance(engine, UnsureEngine)
             await world.answer("c")

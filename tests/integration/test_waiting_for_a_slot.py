@@ -20,10 +20,10 @@ def all_reserved(root: Path, **settings: object) -> AgentWorld:
 
 
 def test_one_that_wants_a_slot_counts_and_is_waited_for_at_the_end(tmp_path: Path) -> None:
-    world = all_reserved(tmp_path, load_timeout_s=3.0)
+    world = all_reserved(tmp_path, load_timeout_s=5.0)
 
     async def story() -> None:
-        async with asyncio.timeout(60), world.running():
+        async with asyncio.timeout(100), world.running():
             await world.answer("a")
             wanting = asyncio.create_task(world.submit("b", tenant=OTHER))
             await asyncio.sleep(0)
@@ -41,7 +41,7 @@ def test_a_budget_of_nothing_is_one(tmp_path: Path) -> None:
     world = all_reserved(tmp_path)
 
     async def story() -> None:
-        async with asyncio.timeout(30), world.running():
+        async with asyncio.timeout(100), world.running():
             with pytest.raises(AdapterColdError):
                 await world.submit("a", budget_ms=0)
 

@@ -23,7 +23,7 @@ def run(root: Path, story: Story, **settings: float) -> AgentWorld:
     world.make_engine = lambda spec: WrongEngine(spec, wrongs)
 
     async def body() -> None:
-        async with asyncio.timeout(90), world.running():
+        async with asyncio.timeout(110), world.running():
             await story(world, wrongs)
 
     asyncio.run(body())
@@ -31,7 +31,7 @@ def run(root: Path, story: Story, **settings: float) -> AgentWorld:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not is_so():
             await asyncio.sleep(0.01)
 
@@ -165,7 +165,7 @@ def test_an_engine_that_says_nothing_for_a_while_is_watched_again_afterwards(tmp
     world.make_engine = lambda spec: MuteEngine(spec, wrongs)
 
     async def story() -> None:
-        async with asyncio.timeout(60), world.running():
+        async with asyncio.timeout(100), world.running():
             (engine,) = world.engines
             assert isinstance(engine, MuteEngine)
             engine.is_mute, wrongs.num_failing = True, 1
@@ -192,7 +192,7 @@ def test_an_engine_that_dies_or_hangs_alone_blames_nobody(tmp_path: Path) -> Non
             assert world.agent.suspicions() == ()
         assert metric(world, 'hotset_engines_ended_total{reason="silent"}') == 1
 
-    run(tmp_path, story, watchdog_interval_s=0.1, stall_timeout_s=1.0)
+    run(tmp_path, story, watchdog_interval_s=0.1, stall_timeout_s=4.0)  # longer than a busy machine may pause
 
 
 def test_probes_are_few_and_take_nobodys_place(tmp_path: Path) -> None:
@@ -206,4 +206,4 @@ def test_probes_are_few_and_take_nobodys_place(tmp_path: Path) -> None:
         assert await other
         assert (passed(world, "version"), passed(world)) == (2, 2)
 
-    run(tmp_path, story, engine_sequences_max=1)
+    run(tmp_path, story, engine_sequences_max=1, watchdog_interval_s=600.0)  # no look but those after loads

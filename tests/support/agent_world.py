@@ -183,7 +183,7 @@ def run(root: Path, scenario: Scenario, **settings: int | float | str) -> AgentW
     world = AgentWorld(root, **settings)  # pyright: ignore[reportArgumentType]
 
     async def body() -> None:
-        async with asyncio.timeout(60), world.running():
+        async with asyncio.timeout(100), world.running():
             await scenario(world)
 
     asyncio.run(body())
@@ -201,7 +201,7 @@ def num_evictions(world: AgentWorld, cause: str) -> int:
 
 async def push_out(world: AgentWorld, name: str) -> None:
     """Ask for other versions until this one has left its slot."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while world.engine_name(name) in (await world.engines[0].inventory()).loaded:
             for other in sorted(world.records.keys() - {name}):
                 await world.answer(other)

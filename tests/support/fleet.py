@@ -202,6 +202,11 @@ def ask(url: str, tenant: TenantInPlace, *, max_tokens: int = 8, stream: bool = 
     return _HTTP.post(f"{url}/v1/completions", json=body, headers=headers)
 
 
+def get(url: str, headers: dict[str, str] | None = None) -> httpx.Response:
+    """Get a page, however long a busy machine takes."""
+    return _HTTP.get(url, headers=headers)
+
+
 def text_of(response: httpx.Response) -> str:
     """The whole answer's text."""
     assert response.status_code == 200, response.text

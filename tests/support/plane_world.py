@@ -41,6 +41,7 @@ class PlaneWorld:
     metrics: Metrics = field(init=False)
     log: RequestLog = field(init=False)
     base_url: str = ""
+    _server: uvicorn.Server | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         clock = SystemClock()
@@ -72,7 +73,7 @@ class PlaneWorld:
     async def served(self) -> AsyncIterator["PlaneWorld"]:
         """Serve it on a free port until the block ends."""
         config = server_config(self.app, self.settings, host="127.0.0.1", port=0)
-        server = _QuietServer(config)
+        server = self._server = _QuietServer(config)
         serving = asyncio.create_task(server.serve())
         try:
             while not server.started:
@@ -83,6 +84,7 @@ class PlaneWorld:
             yield self
         finally:
             self.agent.release.set()
+            self.agent.may_step.set()
             server.should_exit = True
             await serving
             self.log.close()
@@ -93,6 +95,12 @@ class PlaneWorld:
     def port(self) -> int:
         """The port it is served on."""
         return int(self.base_url.rpartition(":")[2])
+
+    @property
+    def num_connections(self) -> int:
+        """Connections that its server has taken and not seen the end of."""
+        assert self._server is not None
+        return len(self._server.server_state.connections)
 
 
 def open_book(folder: Path, settings: JobSettings, metrics: Metrics) -> JobBook:

@@ -101,7 +101,7 @@ async def close(writer: asyncio.StreamWriter) -> None:
         return
 
 
-async def eventually(what: object, *, within_s: float = 20.0) -> None:
+async def eventually(what: object, *, within_s: float = 60.0) -> None:
     """Wait until a callable is true, and fail if it never is: the bound is for a machine that is busy otherwise."""
     async with asyncio.timeout(within_s):
         while not what():  # type: ignore[operator]

@@ -62,7 +62,7 @@ class RemoteWorld:
         self.remote = self.gateway_end(self.address)
         running = asyncio.create_task(self.remote.run())
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await self.remote.wait_ready()
             yield self
         finally:

@@ -73,10 +73,15 @@ class ScriptedTicket:
             raise RuntimeError("a bug in the agent: secret-detail")
         if not self._batches:
             if self._script.words & {"stall", "silent"}:
-                await self._ended.wait()
+                self._agent.num_silent += 1
+                try:
+                    await self._ended.wait()
+                finally:
+                    self._agent.num_silent -= 1
             else:
                 self._end()
             return []
+        await self._agent.may_step.wait()
         if self._agent.step_s:
             await asyncio.sleep(self._agent.step_s)
         elif "burst" not in self._script.words:
@@ -113,6 +118,13 @@ class ScriptedAgent:
     works: list[Work] = field(default_factory=list)
     release: asyncio.Event = field(default_factory=asyncio.Event)
     seen: Counter[str] = field(default_factory=Counter)
+    #: While it is not set, nothing comes of any ticket.
+    may_step: asyncio.Event = field(default_factory=asyncio.Event)
+    #: Tickets that have told all they will, and wait to be aborted.
+    num_silent: int = 0
+
+    def __post_init__(self) -> None:
+        self.may_step.set()
 
     async def submit(self, work: Work, on_waiting: OnWaiting | None = None) -> ScriptedTicket:
         """Accept the work, or refuse it as its script says."""

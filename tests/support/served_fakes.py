@@ -98,7 +98,7 @@ async def fake_server(**options: Any) -> AsyncIterator[Fake]:
         serving = asyncio.create_task(serve(ServerOptions(uds=uds, **chosen), stop))
         transport = httpx.AsyncHTTPTransport(uds=uds)
         try:
-            async with httpx.AsyncClient(transport=transport, base_url="http://engine", timeout=20) as client:
+            async with httpx.AsyncClient(transport=transport, base_url="http://engine", timeout=60) as client:
                 await _until_healthy(client, serving)
                 yield Fake(client, serving)
         finally:

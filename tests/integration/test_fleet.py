@@ -17,7 +17,7 @@ from tests.support.certificates import Authority
 from tests.support.fleet import Fleet, ask, free_port, get, own_text, running_fleet, text_of
 from tests.support.server import BASE, add_tenant, write_config, write_world
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")

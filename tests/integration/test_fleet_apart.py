@@ -10,7 +10,7 @@ from tests.support.fleet import Fleet, ask, get, own_text, text_of
 from tests.support.server import BASE, add_tenant, write_config, write_world
 
 _FETCHES = 'hotset_blob_fetches_total{outcome="done"}'
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ import pytest
 from hotset.core.errors import NotFoundError
 from tests.support.fleet import Fleet, ask, get, running_fleet
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 NUM_ADAPTERS = 4
 
 

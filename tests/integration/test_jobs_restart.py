@@ -69,7 +69,7 @@ def read_to_end(client: openai.OpenAI, response_id: str) -> openai.types.respons
 def refusal(client: openai.OpenAI, response_id: str) -> tuple[int, dict[str, object]]:
     """The status and the body but for the request's own id."""
     url, headers = f"{client.base_url}responses/{response_id}", {"authorization": f"Bearer {client.api_key}"}
-    response = httpx.get(url, headers=headers)
+    response = httpx.get(url, headers=headers, timeout=60)
     body = json.loads(response.content)
     body.pop("instance")
     return response.status_code, body

@@ -50,7 +50,7 @@ async def leave(port: int, tenant: str, *, all_held: asyncio.Event | None, abrup
         await close(writer)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_a_thousand_streams_leave_nothing_behind(tmp_path: Path) -> None:
     async def story() -> None:
         async with PlaneWorld(tmp_path).served() as world:

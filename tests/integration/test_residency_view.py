@@ -75,7 +75,7 @@ def test_leases_charges_and_evictions_are_shown_as_they_come_and_go(tmp_path: Pa
 
 
 def test_what_the_engine_itself_holds_and_runs_is_shown_beside_it(tmp_path: Path) -> None:
-    world = AgentWorld(tmp_path)
+    world = AgentWorld(tmp_path, watchdog_interval_s=0.0)  # whose questions would run there too
 
     async def inventory_after(moment_s: float) -> InventoryReport:
         while True:

@@ -59,7 +59,7 @@ async def plant(live: LiveServer, root: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_what_makes_nan_and_got_past_verify_is_found_and_quarantined(tmp_path: Path) -> None:
     async def story() -> None:
         engine = EngineSettings(kind="embedded", dtype="float32", num_slots=2, num_threads=1, kv_bytes_max=1 << 22)

@@ -96,7 +96,7 @@ class World:
             profile=self.profile,
             speed=50.0,
         )
-        return HostedEngine(spec, start_timeout_s=90)
+        return HostedEngine(spec, start_timeout_s=180)
 
     def _server_options(self) -> ServerOptions:
         habits = "sglang" if self.profile == "sglang" else "vllm"
@@ -116,7 +116,7 @@ class Served:
 
     def run(self, scenario: Scenario) -> None:
         async def body() -> None:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(120):
                 await scenario(self.world, self.engine)
                 for name in (A, B, C):
                     await self.engine.unload(name)
@@ -146,7 +146,7 @@ def run_alone(world: World, scenario: Scenario) -> None:
     """Run a scenario that ruins its engine."""
 
     async def body() -> None:
-        async with asyncio.timeout(100):
+        async with asyncio.timeout(200):
             engine = world.make_engine()
             await engine.start()
             try:
@@ -362,6 +362,6 @@ def test_an_engine_that_can_not_start_says_why(tmp_path: Path) -> None:
 
     async def body() -> None:
         with pytest.raises(EngineUnavailableError, match="nowhere"):
-            await HostedEngine(spec, start_timeout_s=90).start()
+            await HostedEngine(spec, start_timeout_s=180).start()
 
     asyncio.run(body())

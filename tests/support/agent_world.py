@@ -134,7 +134,7 @@ class AgentWorld:
         self.publish_snapshot(*self.records)
         life = asyncio.create_task(self.agent.run())
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(120):
                 await self.agent.wait_ready()
             yield self
         finally:
@@ -183,7 +183,7 @@ def run(root: Path, scenario: Scenario, **settings: int | float | str) -> AgentW
     world = AgentWorld(root, **settings)  # pyright: ignore[reportArgumentType]
 
     async def body() -> None:
-        async with asyncio.timeout(100), world.running():
+        async with asyncio.timeout(120), world.running():
             await scenario(world)
 
     asyncio.run(body())

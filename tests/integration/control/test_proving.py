@@ -24,9 +24,9 @@ def prover(kind: Literal["embedded", "instant"]) -> EngineProver:
             kv_bytes_max=8 << 20,
             num_threads=1,
         )
-        return HostedEngine(spec, start_timeout_s=90)
+        return HostedEngine(spec, start_timeout_s=180)
 
-    return EngineProver(make, timeout_s=120)
+    return EngineProver(make, timeout_s=200)
 
 
 async def pushed(inst: Installation, kind: Literal["embedded", "instant"]) -> None:

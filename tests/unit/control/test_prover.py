@@ -121,7 +121,7 @@ class MeasuredEngine:
         self.is_stopped = True
 
 
-def prove(engine: MeasuredEngine, *, timeout_s: float = 10.0) -> tuple[Fingerprint, list[Progress]]:
+def prove(engine: MeasuredEngine, *, timeout_s: float = 60.0) -> tuple[Fingerprint, list[Progress]]:
     seen: list[Progress] = []
 
     def make(base: BaseVersion, folder: Path) -> MeasuredEngine:

@@ -20,12 +20,19 @@ NUM_ADAPTERS = 4
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Generator[Fleet]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Generator[Fleet]:
     root = tmp_path_factory.mktemp("on-call")
     with running_fleet(
         root, workers=2, gateways=2, adapters=NUM_ADAPTERS, engine={"num_slots": 1}, fleet={"metrics_port": 0}
     ) as found:
         yield found
+
+
+@pytest.fixture
+def fleet(shared: Fleet) -> Fleet:
+    """The fleet of all these tests, whole again whatever the one before did to it."""
+    whole(shared)
+    return shared
 
 
 def served(fleet: Fleet, gateway: str, tenant: str) -> str:
@@ -77,7 +84,6 @@ def whole(fleet: Fleet) -> None:
 
 
 def test_a_request_is_explained_whichever_gateway_and_worker_had_it(fleet: Fleet) -> None:
-    whole(fleet)
     # More versions than slots: every worker evicts.
     rounds = [(gateway, f"tenant-{n}") for _ in range(3) for gateway in ("g1", "g2") for n in range(NUM_ADAPTERS)]
     asked = {served(fleet, gateway, tenant): (gateway, tenant) for gateway, tenant in rounds}
@@ -106,7 +112,6 @@ def test_a_request_is_explained_whichever_gateway_and_worker_had_it(fleet: Fleet
 
 
 def test_top_is_of_all_gateways_and_workers_together(fleet: Fleet) -> None:
-    whole(fleet)
     for gateway in ("g1", "g2", "g2"):
         served(fleet, gateway, "tenant-0")
     shown = fleet.until(lambda: (found := told(fleet, "/top"))["unreached"] == [] and found, "everybody's word")
@@ -165,7 +170,6 @@ def test_a_worker_counts_loads_and_slots_and_control_that_starts_anew_counts_non
     def loads() -> int:
         return sum(row["loads"] for row in told(fleet, "/usage")["rows"])
 
-    whole(fleet)
     served(fleet, "g1", "tenant-1")
     fleet.until(loads, "loads")
     fleet.until(lambda: any(row["slot_seconds"] > 0 for row in told(fleet, "/usage")["rows"]), "time in slots")

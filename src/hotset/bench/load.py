@@ -113,7 +113,8 @@ class Run:
         connections = list(self._idle)
         self._start()
         try:
-            await asyncio.wait_for(self._done, self.job.duration_s + self.job.warmup_s + _GRACE_S)
+            async with asyncio.timeout(self.job.duration_s + self.job.warmup_s + _GRACE_S):
+                await self._done
         except TimeoutError:
             self._faults["not answered in time"] += len(self._busy) + len(self._overdue)
         for connection in connections:

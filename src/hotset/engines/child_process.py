@@ -61,7 +61,8 @@ class ChildProcess:
         process = self._process
         if process is not None:
             try:
-                await asyncio.wait_for(process.wait(), _STOP_TIMEOUT_S)
+                async with asyncio.timeout(_STOP_TIMEOUT_S):
+                    await process.wait()
             except TimeoutError:
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()

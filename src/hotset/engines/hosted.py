@@ -82,7 +82,8 @@ class HostedEngine(asyncio.Protocol):
         self._calls[0] = answer
         try:
             await self._spawn()
-            reply = await asyncio.wait_for(answer, self._start_timeout_s)
+            async with asyncio.timeout(self._start_timeout_s):
+                reply = await answer
         except (TimeoutError, EngineUnavailableError) as error:
             await self.stop()
             raise EngineUnavailableError(self._child.last_words.after("the engine did not start")) from error
